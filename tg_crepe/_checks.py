@@ -1,0 +1,54 @@
+"""Checks of user input: every message names the argument, what was expected and what was given."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check_choice(name: str, value: Any, valid: Iterable[str]) -> None:
+    """Raise if ``value`` is not one of the ``valid`` names, and list them."""
+    valid = list(valid)
+    if value not in valid:
+        raise ValueError(f"'{name}' must be one of {', '.join(map(repr, valid))}, got {value!r}")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless ``value`` is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"'{name}' must be a finite number > 0, got {value!r}")
+
+
+def check_count(name: str, value: Any, low: int = 1, high: int | None = None, high_name: str = "") -> None:
+    """Raise unless ``value`` is an integer in ``[low, high]``."""
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
+    if not fits or (high is not None and value > high):
+        expected = f">= {low}" if high is None else f"in [{low}, {high_name or high}]"
+        limit = f" ({high_name} = {high})" if high_name else ""
+        raise ValueError(f"'{name}' must be an integer {expected}, got {value!r}{limit}")
+
+
+def check_tensor(name: str, value: Any) -> Tensor:
+    """Raise unless ``value`` is a tensor; returns it."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"'{name}' must be a torch.Tensor, got {type(value).__name__}")
+    return value
+
+
+def first_indices(bad: Tensor, limit: int = 5) -> str:
+    """The first few positions where ``bad`` holds, for an error message."""
+    where = bad.nonzero().view(-1)
+    shown = ", ".join(str(int(i)) for i in where[:limit])
+    return f"{shown}, … ({where.numel()} in all)" if where.numel() > limit else shown
+
+
+def check_finite_rows(name: str, value: Tensor) -> None:
+    """Raise if a row of ``value`` holds NaN or infinity, and say which rows."""
+    bad = ~torch.isfinite(value).view(value.size(0), -1).all(dim=1)
+    if bool(bad.any()):
+        raise ValueError(f"'{name}' must be finite, got NaN or infinity in row(s) {first_indices(bad)}")

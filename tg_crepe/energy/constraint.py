@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Self = TypeVar("Self", bound="Constraint")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    r"""The set :math:`C` of the inner problem; this one is the whole space.
+
+    Every set here is a product over nodes, so the projection works row by row and a backend can fuse it.
+    """
+
+    def project(self, u: Tensor) -> Tensor:
+        """The nearest point of the set, of the shape of ``u``: :obj:`[num_nodes, num_classes]`."""
+        return u
+
+    def coupling_violation(self, u: Tensor) -> Tensor:
+        """The largest :math:`|\\sum_l u^l(x)|` over the nodes where the set wants it to be zero, a scalar."""
+        return u.new_zeros(())
+
+    def margin_violation(self, u: Tensor) -> Tensor:
+        """The largest shortfall of a labelled entry from its margin :math:`\\epsilon`, a scalar."""
+        return u.new_zeros(())
+
+    def at(self: Self, eps: float) -> Self:
+        """The same set with another margin :math:`\\epsilon`; sets without labels have none."""
+        return self
+
+
+@dataclass(frozen=True)
+class Coupling(Constraint):
+    r"""The classes of a node sum to zero (eq. `constr_coupling`): :math:`\sum_l u^l(x) = 0` for every node.
+
+    The projection subtracts the mean over classes.
+    """
+
+    def project(self, u: Tensor) -> Tensor:
+        """The nearest point of the set."""
+        return u - u.mean(dim=1, keepdim=True)
+
+    def coupling_violation(self, u: Tensor) -> Tensor:
+        """The largest sum over classes."""
+        return u.sum(dim=1).abs().max()
+
+
+@dataclass(frozen=True)
+class LabelCoupling(Constraint):
+    r"""Coupling with label priors (eq. `constr_coupling2`).
+
+    .. math::
+        \sum_l u^l(x) = 0 \text{ if } x \notin \mathcal{L}, \qquad
+        u^l(x) \geq \epsilon \text{ and } u^{l'}(x) \leq -\epsilon \; \forall l' \neq l \text{ if } x \in \mathcal{N}^l.
+
+    An unlabelled row loses its mean; a labelled row is clamped, without a condition on its sum. (The third line of
+    the paper's equation reads :math:`x \in \mathcal{L} \setminus \mathcal{N}^l`, which leaves the set empty for three
+    classes or more.)
+
+    Args:
+        y (torch.Tensor): The class of every labelled node, :obj:`-1` elsewhere, of shape :obj:`[num_nodes]`.
+        eps (float): The margin :math:`\epsilon > 0`.
+    """
+
+    y: Tensor
+    eps: float
+
+    def project(self, u: Tensor) -> Tensor:
+        """The nearest point of the set."""
+        own = self.y.unsqueeze(1) == torch.arange(u.size(1), device=u.device)
+        clamped = torch.where(own, u.clamp(min=self.eps), u.clamp(max=-self.eps))
+        return torch.where(self.y.unsqueeze(1) >= 0, clamped, u - u.mean(dim=1, keepdim=True))
+
+    def coupling_violation(self, u: Tensor) -> Tensor:
+        """The largest sum over classes at an unlabelled node."""
+        return torch.where(self.y >= 0, 0.0, u.sum(dim=1).abs()).max()
+
+    def margin_violation(self, u: Tensor) -> Tensor:
+        """The largest shortfall of an entry at a labelled node."""
+        return torch.where(self.y.unsqueeze(1) >= 0, (u - self.project(u)).abs(), 0.0).max()
+
+    def at(self, eps: float) -> LabelCoupling:
+        """The same set with another margin."""
+        return replace(self, eps=eps)
+
+
+@dataclass(frozen=True)
+class IndependentLabels(Constraint):
+    r"""Columns on their own, for multi-label data: :math:`u^l(x) \geq \epsilon` where finding :math:`l` is known to be
+    present, :math:`u^l(x) \leq -\epsilon` where it is known to be absent, free elsewhere.
+
+    Args:
+        sign (torch.Tensor): :obj:`1` for present, :obj:`-1` for absent, :obj:`0` for unknown, of shape
+            :obj:`[num_nodes, num_classes]`.
+        eps (float): The margin :math:`\epsilon > 0`.
+    """
+
+    sign: Tensor
+    eps: float
+
+    def project(self, u: Tensor) -> Tensor:
+        """The nearest point of the set."""
+        u = torch.where(self.sign > 0, u.clamp(min=self.eps), u)
+        return torch.where(self.sign < 0, u.clamp(max=-self.eps), u)
+
+    def margin_violation(self, u: Tensor) -> Tensor:
+        """The largest shortfall of a known entry."""
+        return (u - self.project(u)).abs().max()
+
+    def at(self, eps: float) -> IndependentLabels:
+        """The same set with another margin."""
+        return replace(self, eps=eps)
+
+

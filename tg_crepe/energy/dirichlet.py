@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_positive
+from tg_crepe.graph.canonical import CanonicalGraph
+
+
+def dirichlet_energy(u: Tensor, graph: CanonicalGraph, p: float) -> Tensor:
+    r"""The normalised :math:`p`-Dirichlet energy of every class (eq. `model0`), each edge once.
+
+    .. math::
+        D_p(\mathbf{u}) = \sum_{e = (i, j)} w_{ij} \left| \frac{u_i}{d_i^{1/p}} - \frac{u_j}{d_j^{1/p}} \right|^p
+
+    where :math:`w_{ij}` is the edge weight, :math:`d_i` the weighted degree and :math:`p \geq 1`.
+
+    Args:
+        u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
+        graph (CanonicalGraph): The graph.
+        p (float): The exponent, at least 1.
+
+    Returns:
+        torch.Tensor: One energy a class, in double precision, of shape :obj:`[num_classes]`.
+    """
+    check_positive("p", p)
+    if p < 1:
+        raise ValueError(f"'p' must be >= 1 (below, the energy is not convex), got {p}")
+    degree = graph.degree.double()
+    scale = torch.where(degree > 0, degree.pow(-1 / p), torch.zeros_like(degree))
+    v = u.double() * scale.unsqueeze(-1)
+    first, second = graph.edge_index
+    difference = (v[first] - v[second]).abs_()
+    if p != 1:
+        difference = difference.pow_(p)
+    return (graph.edge_weight.double().unsqueeze(-1) * difference).sum(dim=0)
+
+
+def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:
+    r"""The 1-Laplacian energy :math:`J(\mathbf{u}) = \|W D^{-1} \mathbf{u}\|_1 = D_1(\mathbf{u})` of every class.
+
+    Args:
+        u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
+        graph (CanonicalGraph): The graph.
+
+    Returns:
+        torch.Tensor: One energy a class, in double precision, of shape :obj:`[num_classes]`.
+    """
+    return dirichlet_energy(u, graph, p=1)
+
+
+def ratio(energy: Tensor, norm: Tensor) -> Tensor:
+    r"""The ratio :math:`R = J / H` of every class, and 0 for a class that has vanished (:math:`H = 0`).
+
+    Args:
+        energy (torch.Tensor): :math:`J \geq 0`, of shape :obj:`[num_classes]`.
+        norm (torch.Tensor): :math:`H \geq 0`, of shape :obj:`[num_classes]`.
+    """
+    vanished = norm <= math.sqrt(torch.finfo(norm.dtype).tiny)
+    return torch.where(vanished, torch.zeros_like(energy), energy / torch.where(vanished, torch.ones_like(norm), norm))

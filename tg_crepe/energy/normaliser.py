@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_choice
+from tg_crepe.energy.gradient import inverse_degree
+from tg_crepe.typing import OptTensor
+
+
+class Normaliser(Protocol):
+    r"""The one-homogeneous :math:`H` in the ratio :math:`R = J/H`, with a subgradient :math:`q \in \partial H(u)`.
+
+    Every class (column) is treated on its own; :math:`H(u) = \langle q, u \rangle` and
+    :math:`H(u') \geq \langle q, u' \rangle` for all :math:`u'`.
+    """
+
+    def __call__(self, u: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
+        """The value of shape :obj:`[num_classes]` and the subgradient of the shape of ``u``.
+
+        Args:
+            u (torch.Tensor): Class functions in double precision, of shape :obj:`[num_nodes, num_classes]`.
+            degree (torch.Tensor): The weighted degree in double precision, of shape :obj:`[num_nodes]`.
+        """
+        ...
+
+
+class L1:
+    r""":math:`H(u) = \|u\|_1`, :math:`q = \operatorname{sign}(u)` with :math:`\operatorname{sign}(0) = 0`."""
+
+    def __call__(self, u: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and subgradient."""
+        return u.abs().sum(dim=0), u.sign()
+
+
+class L2:
+    r""":math:`H(u) = \|u\|_2`, :math:`q = u / \|u\|_2`, and 0 where :math:`u = 0`."""
+
+    def __call__(self, u: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and subgradient."""
+        norm = u.norm(dim=0)
+        return norm, u / torch.where(norm > 0, norm, torch.ones_like(norm))
+
+
+class Quantile:
+    r"""The balanced norms around a quantile, of which the medians are the symmetric case.
+
+    .. math::
+        H(u) = \min_c \sum_i m_i \left[ 2(1 - \pi)(v_i - c)_+ + 2\pi (c - v_i)_+ \right], \qquad v_i = u_i / m_i,
+
+    where :math:`m` is a positive mass (all ones, or the degree) and :math:`\pi` the class volume. The minimum is at
+    the :math:`m`-weighted :math:`(1-\pi)`-quantile :math:`c` of :math:`v`. The subgradient is :math:`2(1-\pi)` above
+    :math:`c` and :math:`-2\pi` below; the nodes at :math:`c` share the value that makes
+    :math:`\langle q, m \rangle = 0`. With :math:`\pi = 1/2` this is :math:`\sum_i m_i |v_i - \operatorname{median}(v)|`.
+    :math:`H` is a seminorm: zero along :math:`m`.
+
+    Args:
+        volume (torch.Tensor, optional): :math:`\pi_l \in (0, 1)`, of shape :obj:`[num_classes]`.
+            (default: :obj:`None`, one half)
+        degree_mass (bool, optional): Whether the mass is the degree. (default: :obj:`True`)
+    """
+
+    def __init__(self, volume: OptTensor = None, degree_mass: bool = True) -> None:
+        if volume is not None and not bool(((volume > 0) & (volume < 1)).all()):
+            raise ValueError(f"'volume' must lie in (0, 1) for every class, got {volume.tolist()}")
+        self.volume = volume
+        self.degree_mass = degree_mass
+
+    def __call__(self, u: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and subgradient."""
+        mass = degree if self.degree_mass else torch.ones_like(degree)
+        v = u * inverse_degree(mass).unsqueeze(-1)
+        volume = u.new_full((u.size(1),), 0.5) if self.volume is None else self.volume.to(u)
+        above, below = 2 * (1 - volume), -2 * volume
+        centred = v - _weighted_quantile(v, mass, 1 - volume)
+        q = torch.where(centred > 0, above, torch.where(centred < 0, below, torch.zeros_like(above)))
+        value = (mass.unsqueeze(-1) * q * centred).sum(dim=0)
+        tied = centred == 0
+        tied_mass = (tied * mass.unsqueeze(-1)).sum(dim=0)
+        share = -(q * mass.unsqueeze(-1)).sum(dim=0) / torch.where(tied_mass > 0, tied_mass, torch.ones_like(tied_mass))
+        # Rounding may carry the share a hair outside of the subdifferential.
+        share = torch.minimum(torch.maximum(share, below), above)
+        return value, torch.where(tied, share, q)
+
+
+def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor) -> Tensor:
+    """The smallest value of each column below or at which at least ``level`` of the mass lies."""
+    ordered, order = v.sort(dim=0)
+    cumulative = mass[order].cumsum(dim=0)
+    position = (cumulative < level * cumulative[-1]).sum(dim=0).clamp(max=v.size(0) - 1)
+    return ordered.gather(0, position.unsqueeze(0))
+
+
+#: Names of the normalisers.
+NORMALISERS = ("l1", "l2", "median", "degree_median", "degree_quantile")
+
+
+def get_normaliser(name: str, volume: OptTensor = None, num_classes: int = 2) -> Normaliser:
+    r"""The normaliser of a name.
+
+    Args:
+        name (str): :obj:`"l1"`, :obj:`"l2"`, :obj:`"median"`, :obj:`"degree_median"` or :obj:`"degree_quantile"`.
+        volume (torch.Tensor, optional): Class volumes of :obj:`"degree_quantile"`, of shape :obj:`[num_classes]`.
+            (default: :obj:`None`, :obj:`1 / num_classes` each)
+        num_classes (int, optional): For that default. (default: :obj:`2`)
+    """
+    check_choice("normaliser", name, NORMALISERS)
+    if name == "l1":
+        return L1()
+    if name == "l2":
+        return L2()
+    if name == "median":
+        return Quantile(degree_mass=False)
+    if name == "degree_median":
+        return Quantile()
+    return Quantile(torch.full((num_classes,), 1 / num_classes) if volume is None else volume)
+
+
+def along_degree(q: Tensor, degree: Tensor) -> Tensor:
+    r"""The part :math:`\tilde q = \frac{\langle d, q \rangle}{\langle d, d \rangle} d` of every class along the degree.
+
+    Args:
+        q (torch.Tensor): Of shape :obj:`[num_nodes, num_classes]`.
+        degree (torch.Tensor): Of shape :obj:`[num_nodes]`.
+    """
+    return degree.unsqueeze(-1) * ((degree @ q) / (degree @ degree))

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from tg_crepe._checks import check_count, check_positive
+from tg_crepe.energy.constraint import Constraint
+from tg_crepe.energy.dirichlet import ratio, total_variation
+from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
+from tg_crepe.flow.backends.reference import ReferenceBackend
+from tg_crepe.flow.chambolle_pock import Backend, solve_inner
+from tg_crepe.flow.problem import InnerProblem
+from tg_crepe.flow.trace import Status, Trace
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.typing import OptTensor
+
+#: A step that finds no descent although its gap is this small (relative to the energy) has found the end of the flow.
+_END_GAP = 1e-6
+
+
+@dataclass
+class FlowResult:
+    """Where the flow ended.
+
+    Args:
+        u (torch.Tensor): The last iterate, of unit norm, of shape :obj:`[num_nodes, num_classes]`.
+        dual (torch.Tensor): The last dual, for a warm start on the same graph.
+        trace (Trace): One row a step; row 0 is the start.
+        status (str): :obj:`"converged"`, :obj:`"step_limit"` or :obj:`"stalled"`.
+    """
+
+    u: Tensor
+    dual: Tensor
+    trace: Trace
+    status: Status
+
+
+@dataclass
+class _Point:
+    """The iterate of an outer step and all that the next step needs of it, in double precision."""
+
+    energy: Tensor
+    norm: Tensor
+    ratio: Tensor
+    linear: Tensor
+
+
+class RatioFlow:
+    r"""The constrained multi-class ratio flow (eq. `pde2`; with one class and no constraint, eq. `pde`).
+
+    .. math::
+        \mathbf{u}_{k+1/2} = \arg\min_{\mathbf{u}} \frac{1}{2\delta t} \|\mathbf{u} - \mathbf{u}_k\|^2
+        - \sum_l R(u_k^l) \langle q_k^l - \tilde q_k^l, u^l \rangle + \sum_l J(u^l) + \chi_C(\mathbf{u}), \qquad
+        \mathbf{u}_{k+1} = \frac{\mathbf{u}_{k+1/2}}{\|\mathbf{u}_{k+1/2}\|_2},
+
+    where :math:`J(u) = \|W D^{-1} u\|_1`, :math:`R = J/H`, :math:`q_k^l \in \partial H(u_k^l)` and :math:`\tilde q` is
+    the part of :math:`q` along the degree. A step is accepted when it does not raise the objective above its value at
+    :math:`\mathbf{u}_k` (projected on :math:`C`), which is all that the descent in Propositions 2.3 and 4.3 needs;
+    otherwise it is solved more tightly.
+
+    .. code-block:: python
+
+        from tg_crepe import RatioFlow
+        from tg_crepe.energy import Coupling
+
+        result = RatioFlow(normaliser="degree_median", time_step=0.1)(u, graph, Coupling())
+
+    Args:
+        normaliser (str or Normaliser, optional): :math:`H`. (default: :obj:`"degree_median"`)
+        time_step (float or sequence of float, optional): :math:`\delta t`; a sequence is a clock, a step each.
+            (default: :obj:`1.0`)
+        eps (float, optional): The margin :math:`\epsilon` at labelled nodes. (default: :obj:`1.0`)
+        relative (bool, optional): Whether ``time_step`` and ``eps`` are in units of the mean of
+            :math:`|\mathbf{u}_k|`, taken anew at every step. (default: :obj:`True`)
+        max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
+        tol (float, optional): Stop when :math:`\|\mathbf{u}_{k+1} - \mathbf{u}_k\|` is at most this, or the weighted
+            ratio decrease of Proposition 4.3 relative to :math:`\sum_l J` is at most its square; a clock runs to its
+            end. (default: :obj:`1e-4`)
+        inner_iterations (int, optional): Primal–dual iterations before a step is first tested. (default: :obj:`20`)
+        max_inner_iterations (int, optional): Their limit. (default: :obj:`2000`)
+        gap_tol (float, optional): Solve every step to this duality gap, relative to :math:`\sum_l J(u_k^l)`.
+            (default: :obj:`None`, a step ends as soon as it is accepted)
+    """
+
+    def __init__(
+        self,
+        normaliser: str | Normaliser = "degree_median",
+        time_step: float | Sequence[float] = 1.0,
+        eps: float = 1.0,
+        relative: bool = True,
+        max_steps: int = 100,
+        tol: float = 1e-4,
+        inner_iterations: int = 20,
+        max_inner_iterations: int = 2000,
+        gap_tol: float | None = None,
+    ) -> None:
+        clock = [time_step] if isinstance(time_step, (int, float)) else list(time_step)
+        for value in clock:
+            check_positive("time_step", value)
+        check_positive("eps", eps)
+        check_count("max_steps", max_steps, low=0)
+        check_positive("tol", tol)
+        check_count("inner_iterations", inner_iterations)
+        check_count("max_inner_iterations", max_inner_iterations, low=inner_iterations)
+        if gap_tol is not None:
+            check_positive("gap_tol", gap_tol)
+        self.normaliser = get_normaliser(normaliser) if isinstance(normaliser, str) else normaliser
+        self.time_step = time_step
+        self.eps = eps
+        self.relative = relative
+        self.max_steps = max_steps
+        self.tol = tol
+        self.inner_iterations = inner_iterations
+        self.max_inner_iterations = max_inner_iterations
+        self.gap_tol = gap_tol
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        u: Tensor,
+        graph: CanonicalGraph,
+        constraint: Constraint | None = None,
+        dual: OptTensor = None,
+        backend: Backend | None = None,
+    ) -> FlowResult:
+        r"""Runs the flow.
+
+        Args:
+            u (torch.Tensor): The start, not zero, of shape :obj:`[num_nodes, num_classes]`; it is scaled to unit norm.
+            graph (CanonicalGraph): A graph without isolated nodes.
+            constraint (Constraint, optional): The set :math:`C`; its margin is replaced by ``eps``.
+                (default: :obj:`None`, no constraint)
+            dual (torch.Tensor, optional): The dual to start with, of an earlier result. (default: :obj:`None`, zero)
+            backend (Backend, optional): What carries out the iterations. (default: :obj:`None`, the reference)
+        """
+        constraint = constraint or Constraint()
+        backend = backend or ReferenceBackend(graph)
+        clock = self._clock()
+        u = u / u.double().norm().to(u.dtype)
+        point = self._evaluate(u, graph)
+        trace = Trace()
+        self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
+        status: Status = "converged" if self._has_clock else "step_limit"
+        for step, raw_step in enumerate(tqdm(clock, desc="ratio flow", delay=3, disable=None, leave=False), start=1):
+            scale = float(u.double().abs().mean()) if self.relative else 1.0
+            here = constraint.at(self.eps * scale)
+            if self._has_vanished(point, u) and float(here.margin_violation(u)) == 0:
+                status = "converged"
+                break
+            problem = InnerProblem(u, point.linear.to(u.dtype), raw_step * scale, here)
+            u_half, dual, gap, iterations, accepted = self._step(problem, backend, dual, point, graph)
+            if not accepted:
+                # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
+                status = "converged" if gap <= _END_GAP * float(point.energy.sum()) else "stalled"
+                break
+            u_next = u_half / u_half.double().norm().to(u.dtype)
+            change = float((u_next - u).double().norm())
+            following = self._evaluate(u_next, graph)
+            decrease = float((following.norm * (point.ratio - following.ratio)).sum())
+            self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
+            total = float(point.energy.sum())
+            u, point = u_next, following
+            if not self._has_clock and (change <= self.tol or decrease <= self.tol**2 * total):
+                status = "converged"
+                break
+        return FlowResult(u, dual if dual is not None else backend.start(u).dual, trace, status)
+
+    @property
+    def _has_clock(self) -> bool:
+        return not isinstance(self.time_step, (int, float))
+
+    def _clock(self) -> list[float]:
+        if isinstance(self.time_step, (int, float)):
+            return [float(self.time_step)] * self.max_steps
+        return [float(value) for value in self.time_step]
+
+    def _has_vanished(self, point: _Point, u: Tensor) -> bool:
+        """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
+        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(u.double().abs().sum())
+
+    def _evaluate(self, u: Tensor, graph: CanonicalGraph) -> _Point:
+        """J, H, R and the linear term R (q − q̃) at a point."""
+        degree = graph.degree.double()
+        energy = total_variation(u, graph)
+        norm, q = self.normaliser(u.double(), degree)
+        value = ratio(energy, norm)
+        return _Point(energy, norm, value, value * (q - along_degree(q, degree)))
+
+    def _step(
+        self, problem: InnerProblem, backend: Backend, dual: OptTensor, point: _Point, graph: CanonicalGraph
+    ) -> tuple[Tensor, Tensor, float, int, bool]:
+        """Solves one inner problem and says whether its answer may be taken."""
+        before = problem.constraint.project(problem.u_prev)
+        energy = float(point.energy.sum())
+        # Rounding of the sums that P is made of; without it a converged flow would be refused.
+        noise = 16 * torch.finfo(problem.u_prev.dtype).eps * energy
+        accept_below = float(problem.smooth_part(before) + total_variation(before, graph).sum()) + noise
+        gap_tol = math.inf if self.gap_tol is None else max(self.gap_tol * energy, noise)
+        state, certificate, iterations = solve_inner(
+            problem,
+            backend,
+            backend.start(before, dual),
+            accept_below,
+            gap_tol,
+            self.inner_iterations,
+            self.max_inner_iterations,
+        )
+        accepted = float(certificate.primal) <= accept_below
+        return state.u, state.dual, float(certificate.gap), iterations, accepted
+
+    def _record(
+        self,
+        trace: Trace,
+        step: int,
+        u: Tensor,
+        u_half: Tensor,
+        point: _Point,
+        graph: CanonicalGraph,
+        constraint: Constraint,
+        change: float,
+        gap: float,
+        iterations: int,
+    ) -> None:
+        """One row of the trace."""
+        trace.append(
+            step=step,
+            energy=point.energy,
+            norm=point.norm,
+            ratio=point.ratio,
+            sum_of_ratios=point.ratio.sum(),
+            change=change,
+            gap=gap,
+            inner_iterations=iterations,
+            half_norm=u_half.double().norm(),
+            degree_violation=(graph.degree.double() @ u.double()).abs().max(),
+            coupling_violation=constraint.coupling_violation(u_half),
+            margin_violation=constraint.margin_violation(u_half),
+        )

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_choice, check_count, check_tensor, first_indices
+from tg_crepe.graph.components import connected_components
+from tg_crepe.typing import Adjacency, OptTensor
+
+#: How the two directions of a pair are combined into one weight; a direction that is absent counts as 0.
+SYMMETRIZE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "max": torch.maximum,
+    "mean": lambda forward, backward: (forward + backward) / 2,
+    "mutual": torch.minimum,
+}
+
+
+@dataclass(frozen=True)
+class CanonicalGraph:
+    r"""An undirected weighted graph, every edge once.
+
+    Args:
+        edge_index (torch.Tensor): The edges :math:`(i, j)` with :math:`i < j`, sorted, of shape
+            :obj:`[2, num_edges]`.
+        edge_weight (torch.Tensor): The weights :math:`w_{ij} > 0`, of shape :obj:`[num_edges]`.
+        num_nodes (int): The number of nodes.
+    """
+
+    edge_index: Tensor
+    edge_weight: Tensor
+    num_nodes: int
+
+    @property
+    def num_edges(self) -> int:
+        """The number of undirected edges."""
+        return self.edge_weight.numel()
+
+    @cached_property
+    def degree(self) -> Tensor:
+        r"""The weighted degree :math:`d_i = \sum_j w_{ij}`, of shape :obj:`[num_nodes]`."""
+        total = self.edge_weight.new_zeros(self.num_nodes, dtype=torch.float64)
+        for end in self.edge_index:
+            total.index_add_(0, end, self.edge_weight.double())
+        return total.to(self.edge_weight.dtype)
+
+    @cached_property
+    def component(self) -> Tensor:
+        """The number of the connected component of every node, of shape :obj:`[num_nodes]`."""
+        return connected_components(self.edge_index, self.num_nodes)
+
+    @cached_property
+    def adjacency(self) -> Tensor:
+        """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_nodes]`."""
+        row, col = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
+        order = torch.argsort(row * self.num_nodes + col)
+        rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=row.device)
+        rowptr[1:] = torch.bincount(row, minlength=self.num_nodes).cumsum(0)
+        weight = torch.cat([self.edge_weight, self.edge_weight])[order]
+        return sparse_csr(rowptr, col[order], weight, self.num_nodes)
+
+    def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
+        """The same edges with other weights of shape :obj:`[num_edges]`."""
+        return CanonicalGraph(self.edge_index, edge_weight, self.num_nodes)
+
+    def subgraph(self, keep: Tensor) -> CanonicalGraph:
+        """The graph on the nodes where the mask ``keep`` of shape :obj:`[num_nodes]` holds, renumbered in order."""
+        number = keep.cumsum(0) - 1
+        inside = keep[self.edge_index].all(dim=0)
+        return CanonicalGraph(number[self.edge_index[:, inside]], self.edge_weight[inside], int(keep.sum()))
+
+
+def canonical_graph(
+    adjacency: Adjacency,
+    edge_weight: OptTensor = None,
+    num_nodes: int | None = None,
+    symmetrize: str = "max",
+) -> tuple[CanonicalGraph, list[str]]:
+    r"""Turns whatever a user calls a graph into a :class:`CanonicalGraph`.
+
+    Self-loops and zero weights are dropped, repeats within a direction are summed, and the two directions of a pair
+    are combined by ``symmetrize``: ``"max"``, ``"mean"`` or ``"mutual"`` (the smaller one; a one-way edge vanishes).
+    The result does not depend on the order of the given edges, to the last bit.
+
+    Args:
+        adjacency: ``edge_index`` of shape :obj:`[2, num_edges]`, a torch or SciPy sparse matrix or a
+            :obj:`torch_sparse.SparseTensor` (transposed or not: the result is symmetric).
+        edge_weight (torch.Tensor, optional): Weights :math:`\geq 0` of shape :obj:`[num_edges]`, for an
+            ``edge_index``. (default: :obj:`None`, all ones)
+        num_nodes (int, optional): The number of nodes. (default: :obj:`None`, from the graph)
+        symmetrize (str, optional): The rule above. (default: :obj:`"max"`)
+
+    Returns:
+        The graph, and one phrase for each kind of repair that was made.
+    """
+    check_choice("symmetrize", symmetrize, SYMMETRIZE)
+    row, col, weight, num_nodes = _edges(adjacency, edge_weight, num_nodes)
+    stride = max(num_nodes, 1)  # an edge as one number: row * stride + col
+    notes = []
+
+    loops = row == col
+    if bool(loops.any()):
+        notes.append(f"{int(loops.sum())} self-loop(s) dropped")
+    empty = (weight == 0) & ~loops
+    if bool(empty.any()):
+        notes.append(f"{int(empty.sum())} edge(s) of weight 0 dropped")
+    keep = ~loops & ~empty
+    row, col, weight = row[keep], col[keep], weight[keep]
+
+    # Sorted by weight within an edge, so that the rounding of a sum does not depend on the order of the input.
+    order = torch.argsort(weight)
+    key = (row * stride + col)[order]
+    key, by_key = torch.sort(key, stable=True)
+    key, position = torch.unique_consecutive(key, return_inverse=True)
+    repeats = position.numel() - key.numel()
+    if repeats:
+        notes.append(f"{repeats} repeated edge(s) summed")
+    directed = weight.new_zeros(key.numel()).index_add_(0, position, weight[order][by_key])
+
+    row, col = key // stride, key % stride
+    pair, position = torch.unique(torch.minimum(row, col) * stride + torch.maximum(row, col), return_inverse=True)
+    forward, backward = directed.new_zeros(2, pair.numel())
+    ascending = row < col
+    forward[position[ascending]] = directed[ascending]
+    backward[position[~ascending]] = directed[~ascending]
+    one_way = int(((forward == 0) | (backward == 0)).sum())
+    if one_way:
+        action = "dropped" if symmetrize == "mutual" else "taken both ways"
+        notes.append(f"{one_way} one-way edge(s) {action} (symmetrize={symmetrize!r})")
+
+    combined = SYMMETRIZE[symmetrize](forward, backward)
+    keep = combined > 0
+    edge_index = torch.stack([pair // stride, pair % stride])[:, keep]
+    return CanonicalGraph(edge_index, combined[keep], num_nodes), notes
+
+
+def _edges(adjacency: Adjacency, edge_weight: OptTensor, num_nodes: int | None) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Rows, columns and weights of any kind of input, checked."""
+    if num_nodes is not None:
+        check_count("num_nodes", num_nodes, low=0)
+    if isinstance(adjacency, Tensor) and adjacency.layout == torch.strided:
+        edge_index, weight = _check_edge_index(adjacency), edge_weight
+        implied = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        if num_nodes is not None and implied > num_nodes:
+            bad = (edge_index >= num_nodes).any(dim=0)
+            raise ValueError(
+                f"'edge_index' must hold node numbers in [0, num_nodes - 1] with num_nodes = {num_nodes}, "
+                f"got {implied - 1} in column(s) {first_indices(bad)}"
+            )
+    else:
+        if edge_weight is not None:
+            raise ValueError("'edge_weight' must be None when the graph is a sparse matrix (it holds the weights)")
+        edge_index, weight, implied = _sparse_edges(adjacency)
+        if num_nodes is not None and implied != num_nodes:
+            raise ValueError(f"the sparse matrix must be of shape [{num_nodes}, {num_nodes}], got [{implied}, {implied}]")
+    if weight is None:
+        weight = torch.ones(edge_index.size(1), device=edge_index.device)
+    return edge_index[0], edge_index[1], _check_weight(weight, edge_index), implied if num_nodes is None else num_nodes
+
+
+def _check_edge_index(edge_index: Tensor) -> Tensor:
+    """A plain int64 ``edge_index`` without negative numbers."""
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"'edge_index' must be of shape [2, num_edges], got {list(edge_index.shape)}")
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"'edge_index' must be of dtype torch.int64, got {edge_index.dtype}")
+    edge_index = edge_index.as_subclass(Tensor).long()
+    bad = (edge_index < 0).any(dim=0)
+    if bool(bad.any()):
+        raise ValueError(
+            f"'edge_index' must hold node numbers >= 0, got {int(edge_index.min())} in column(s) {first_indices(bad)}"
+        )
+    return edge_index
+
+
+def _check_weight(weight: Tensor, edge_index: Tensor) -> Tensor:
+    """Finite weights >= 0, one an edge, in a floating type."""
+    check_tensor("edge_weight", weight)
+    num_edges = edge_index.size(1)
+    if weight.dim() == 2 and weight.size(1) == 1:
+        weight = weight.view(-1)
+    if weight.dim() != 1 or weight.numel() != num_edges:
+        raise ValueError(f"'edge_weight' must be of shape [num_edges] = [{num_edges}], got {list(weight.shape)}")
+    if weight.device != edge_index.device:
+        raise ValueError(f"'edge_weight' must be on the device of 'edge_index', {edge_index.device}, got {weight.device}")
+    if weight.is_complex():
+        raise ValueError(f"'edge_weight' must be of a real dtype, got {weight.dtype}")
+    if weight.dtype not in (torch.float32, torch.float64):
+        weight = weight.to(torch.get_default_dtype())
+    bad = ~torch.isfinite(weight) | (weight < 0)
+    if bool(bad.any()):
+        raise ValueError(
+            f"'edge_weight' must be finite and >= 0, got {float(weight[bad][0])} at position(s) {first_indices(bad)}"
+        )
+    return weight.detach()
+
+
+def _sparse_edges(adjacency: Adjacency) -> tuple[Tensor, OptTensor, int]:
+    """Edge index, weights and size of a sparse matrix of any library."""
+    weight: OptTensor
+    if isinstance(adjacency, Tensor):
+        shape = tuple(adjacency.shape)
+        if adjacency.layout == torch.sparse_coo:
+            edge_index, weight = adjacency._indices(), adjacency._values()  # uncoalesced too: repeats are summed later
+        else:
+            coo = adjacency.to_sparse_coo()
+            edge_index, weight = coo.indices(), coo.values()
+    elif hasattr(adjacency, "tocoo"):  # SciPy
+        coo = adjacency.tocoo()
+        shape = tuple(coo.shape)
+        edge_index = torch.stack([torch.from_numpy(coo.row.astype("int64")), torch.from_numpy(coo.col.astype("int64"))])
+        weight = torch.from_numpy(coo.data.copy())
+    elif hasattr(adjacency, "coo") and hasattr(adjacency, "sparse_sizes"):  # torch_sparse
+        row, col, weight = adjacency.coo()
+        edge_index, shape = torch.stack([row, col]), tuple(adjacency.sparse_sizes())
+    else:
+        raise ValueError(
+            "'edge_index' must be a tensor of shape [2, num_edges], a torch or SciPy sparse matrix or a SparseTensor, "
+            f"got {type(adjacency).__name__}"
+        )
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"the sparse matrix must be square, got shape {list(shape)}")
+    return edge_index, weight, shape[0]
+
+
+def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, num_nodes: int) -> Tensor:
+    """A square sparse CSR tensor, without torch's notice that these are in beta."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(rowptr, col, value, size=(num_nodes, num_nodes), check_invariants=False)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor
+from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
+from tg_crepe.graph.neighbors import BACKENDS, nearest_neighbors
+from tg_crepe.graph.weights import KERNELS, neighbor_weight
+from tg_crepe.warnings import GraphWarning
+
+METRICS = ("cosine", "euclidean")
+
+
+def knn_graph(
+    x: Tensor,
+    k: int = 20,
+    metric: str = "cosine",
+    backend: str = "auto",
+    kernel: str = "gaussian",
+    symmetrize: str = "max",
+    memory_budget: float = 256.0,
+) -> tuple[Tensor, Tensor]:
+    r"""The symmetric weighted graph of the exact :math:`k` nearest neighbours of every row of ``x``.
+
+    .. math::
+        w_{i \to j} = \exp\left(-4 \frac{\|x_i - x_j\|^2}{d_k(x_i)^2}\right), \qquad
+        w_{ij} = \max(w_{i \to j}, w_{j \to i}),
+
+    where :math:`d_k(x_i)` is the distance of :math:`x_i` to its :math:`k`-th neighbour. Under the cosine metric the
+    rows are first scaled to unit length; a zero row stays zero. Whatever the backend, its candidates are ranked
+    again by direct distance in double precision, then by index, so the edges are the same everywhere.
+
+    .. code-block:: python
+
+        from tg_crepe import knn_graph
+
+        edge_index, edge_weight = knn_graph(torch.randn(100, 8), k=10)
+
+    Args:
+        x (torch.Tensor): The features, of shape :obj:`[num_nodes, num_features]`.
+        k (int, optional): The number of neighbours, at most :obj:`num_nodes - 1`. (default: :obj:`20`)
+        metric (str, optional): :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
+        backend (str, optional): The search: :obj:`"torch"` (blocked, any device), :obj:`"faiss"`,
+            :obj:`"torch_cluster"` or :obj:`"auto"` (faiss where it is installed and ``x`` is on the CPU, else torch).
+            (default: :obj:`"auto"`)
+        kernel (str, optional): :obj:`"gaussian"` (above), :obj:`"cosine"` (the similarity, if positive) or
+            :obj:`"uniform"`. (default: :obj:`"gaussian"`)
+        symmetrize (str, optional): :obj:`"max"`, :obj:`"mean"` or :obj:`"mutual"`. (default: :obj:`"max"`)
+        memory_budget (float, optional): About how many MiB the search may use at a time. (default: :obj:`256`)
+
+    Returns:
+        The edges in both directions, of shape :obj:`[2, num_edges]`, and their weights of shape :obj:`[num_edges]`.
+    """
+    check_knn_options(k, metric, backend, kernel, symmetrize)
+    check_positive("memory_budget", memory_budget)
+    x = _check_features(x, k)
+    unit = None
+    if metric == "cosine" or kernel == "cosine":
+        unit = _unit_rows(x, warn=metric == "cosine")
+    points = unit if metric == "cosine" and unit is not None else x
+    neighbor, distance = nearest_neighbors(points, k, backend, memory_budget)
+
+    weight = neighbor_weight(kernel, distance, lambda: _similarity(unit, neighbor))
+    source = torch.arange(x.size(0), device=x.device).repeat_interleave(k)
+    directed = torch.stack([source, neighbor.reshape(-1)])
+    graph, _ = canonical_graph(directed, weight.reshape(-1).to(x.dtype), x.size(0), symmetrize)
+    edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    return edge_index, torch.cat([graph.edge_weight, graph.edge_weight])
+
+
+def check_knn_options(k: int, metric: str, backend: str, kernel: str, symmetrize: str) -> None:
+    """Checks what can be checked before there are features."""
+    check_count("k", k)
+    check_choice("metric", metric, METRICS)
+    check_choice("backend", backend, BACKENDS)
+    check_choice("kernel", kernel, KERNELS)
+    check_choice("symmetrize", symmetrize, SYMMETRIZE)
+
+
+def _check_features(x: Tensor, k: int) -> Tensor:
+    """Finite float features with more than ``k`` rows."""
+    check_tensor("x", x)
+    if x.layout != torch.strided or x.dim() != 2 or x.numel() == 0:
+        raise ValueError(f"'x' must be a dense tensor of shape [num_nodes, num_features], not empty, got {list(x.shape)}")
+    if x.is_complex():
+        raise ValueError(f"'x' must be of a real dtype, got {x.dtype}")
+    check_count("k", k, high=x.size(0) - 1, high_name="num_nodes - 1")
+    x = x.detach()
+    if x.dtype not in (torch.float32, torch.float64):
+        x = x.to(torch.get_default_dtype())
+    check_finite_rows("x", x)
+    return x
+
+
+def _unit_rows(x: Tensor, warn: bool) -> Tensor:
+    """Rows of unit length; zero rows stay zero and are counted."""
+    # Scaled by the largest entry first: squares of tiny or huge entries must not underflow or overflow.
+    scale = x.abs().amax(dim=1, keepdim=True)
+    scaled = x / torch.where(scale > 0, scale, 1.0)
+    norm = scaled.norm(dim=1, keepdim=True)
+    zero = int((norm == 0).sum())
+    if zero and warn:
+        warnings.warn(f"{zero} zero row(s) of 'x' have no direction and stay at the origin", GraphWarning, stacklevel=3)
+    return scaled / torch.where(norm > 0, norm, 1.0)
+
+
+def _similarity(unit: Tensor | None, neighbor: Tensor) -> Tensor:
+    """Cosine similarity of every row with its neighbours, a column of neighbours at a time to save memory."""
+    if unit is None:
+        raise RuntimeError("the cosine kernel needs unit rows")
+    return torch.stack([(unit.double() * unit[column].double()).sum(dim=1) for column in neighbor.t()], dim=1)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_tensor
+from tg_crepe.graph.canonical import canonical_graph
+from tg_crepe.graph.mask import label_mask
+from tg_crepe.typing import Adjacency, OptTensor
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """What one should know of a graph before labels are propagated on it; ``print`` it or read the fields."""
+
+    num_nodes: int
+    num_edges: int
+    num_labels: int
+    isolated_nodes: int
+    components: int
+    components_without_label: int
+    unreached_nodes: int
+    degree_min: float
+    degree_median: float
+    degree_max: float
+    homophily: float | None
+    repairs: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain Python values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"nodes                    {self.num_nodes:>10,}",
+            f"edges (each once)        {self.num_edges:>10,}",
+            f"labelled nodes           {self.num_labels:>10,}",
+            f"isolated nodes           {self.isolated_nodes:>10,}",
+            f"components               {self.components:>10,}",
+            f"  without a label        {self.components_without_label:>10,}  ({self.unreached_nodes:,} nodes unreached)",
+            f"degree min/median/max    {self.degree_min:.4g} / {self.degree_median:.4g} / {self.degree_max:.4g}",
+        ]
+        if self.homophily is not None:
+            lines.append(f"homophily                {self.homophily:>10.3f}  (weight of edges within a class)")
+        return "\n".join(lines + [f"repaired: {note}" for note in self.repairs])
+
+
+def graph_report(
+    edge_index: Adjacency,
+    edge_weight: OptTensor,
+    mask: Tensor,
+    y: OptTensor = None,
+    num_nodes: int | None = None,
+) -> GraphReport:
+    r"""Says how well the labelled nodes reach the rest of a graph.
+
+    Homophily is the share of weight on edges between known nodes of one class,
+    :math:`\sum_{y_i = y_j} w_{ij} / \sum_{ij} w_{ij}`, over the edges whose two ends have :math:`y \geq 0`.
+
+    Args:
+        edge_index: The graph, in any form that the models take.
+        edge_weight (torch.Tensor, optional): Its weights of shape :obj:`[num_edges]`.
+        mask (torch.Tensor): Which nodes are labelled: bool of shape :obj:`[num_nodes]`, or indices.
+        y (torch.Tensor, optional): Class of every node, of shape :obj:`[num_nodes]`; negative where it is unknown.
+            (default: :obj:`None`, no homophily)
+        num_nodes (int, optional): The number of nodes. (default: :obj:`None`, from ``y``, ``mask`` or the graph)
+    """
+    check_tensor("mask", mask)
+    if num_nodes is None and y is not None:
+        num_nodes = y.size(0)
+    if num_nodes is None and mask.dtype == torch.bool:
+        num_nodes = mask.numel()
+    graph, notes = canonical_graph(edge_index, edge_weight, num_nodes)
+    labelled = label_mask(mask, graph.num_nodes)
+    isolated = torch.bincount(graph.edge_index.view(-1), minlength=graph.num_nodes) == 0
+    components = int(graph.component.max()) + 1 if graph.num_nodes else 0
+    with_label = graph.component[labelled].unique()
+    reached = torch.isin(graph.component, with_label)
+    degree = graph.degree.double()
+    return GraphReport(
+        num_nodes=graph.num_nodes,
+        num_edges=graph.num_edges,
+        num_labels=int(labelled.sum()),
+        isolated_nodes=int(isolated.sum()),
+        components=components,
+        components_without_label=components - with_label.numel(),
+        unreached_nodes=int((~reached).sum()),
+        degree_min=float(degree.min()) if degree.numel() else 0.0,
+        degree_median=float(degree.median()) if degree.numel() else 0.0,
+        degree_max=float(degree.max()) if degree.numel() else 0.0,
+        homophily=None if y is None else _homophily(graph.edge_index, graph.edge_weight, y.view(-1)),
+        repairs=tuple(notes),
+    )
+
+
+def _homophily(edge_index: Tensor, edge_weight: Tensor, y: Tensor) -> float | None:
+    """The share of weight within classes, over edges with two known ends."""
+    first, second = y[edge_index]
+    known = (first >= 0) & (second >= 0)
+    total = edge_weight[known].double().sum()
+    if not total > 0:
+        return None
+    return float(edge_weight[known & (first == second)].double().sum() / total)

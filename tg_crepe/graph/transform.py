@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+
+from tg_crepe.graph.knn import check_knn_options, knn_graph
+
+
+@functional_transform("feature_knn_graph")
+class FeatureKNNGraph(BaseTransform):
+    r"""Builds the weighted nearest-neighbour graph of :obj:`data.x` (functional name: :obj:`feature_knn_graph`).
+
+    It writes :obj:`data.edge_index` and :obj:`data.edge_weight`, and removes what belonged to the former edges
+    (:obj:`edge_attr`, :obj:`adj_t`). See :func:`~tg_crepe.knn_graph` for the weights.
+
+    .. code-block:: python
+
+        from tg_crepe import FeatureKNNGraph
+
+        data = FeatureKNNGraph(k=20)(data)
+
+    Args:
+        k (int, optional): The number of neighbours. (default: :obj:`20`)
+        metric (str, optional): :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
+        backend (str, optional): The search. (default: :obj:`"auto"`)
+        kernel (str, optional): Distances to weights. (default: :obj:`"gaussian"`)
+        symmetrize (str, optional): How the two directions are combined. (default: :obj:`"max"`)
+    """
+
+    def __init__(
+        self,
+        k: int = 20,
+        metric: str = "cosine",
+        backend: str = "auto",
+        kernel: str = "gaussian",
+        symmetrize: str = "max",
+    ) -> None:
+        check_knn_options(k, metric, backend, kernel, symmetrize)
+        self.k = k
+        self.metric = metric
+        self.backend = backend
+        self.kernel = kernel
+        self.symmetrize = symmetrize
+
+    def forward(self, data: Data) -> Data:
+        """Adds the graph to ``data``, which must have ``x``."""
+        if data.x is None:
+            raise ValueError("'data.x' must hold features of shape [num_nodes, num_features], got None")
+        edge_index, edge_weight = knn_graph(data.x, self.k, self.metric, self.backend, self.kernel, self.symmetrize)
+        for stale in ("edge_attr", "adj_t"):
+            if stale in data:
+                del data[stale]
+        data.edge_index, data.edge_weight = edge_index, edge_weight
+        return data
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(k={self.k}, metric={self.metric!r})"

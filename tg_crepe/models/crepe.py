@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch_geometric.data.datapipes import functional_transform
+
+from tg_crepe._checks import check_choice, check_count, check_positive
+from tg_crepe.energy.constraint import Constraint, IndependentLabels, LabelCoupling
+from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
+from tg_crepe.flow.ratio_flow import RatioFlow
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.spectrum import clock_rate
+from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.diffusion import centre, reweighted_diffusion
+from tg_crepe.models.priors import check_class_prior, class_volume
+from tg_crepe.models.restarts import best_restart, geometric_clock
+from tg_crepe.models.task import LabelTask, Solution
+
+#: The screening rate x = 1.5 λ_L √p, the steps of the clock and the factor between their ends (RECIPE, "The clock").
+_SCREENING, _STEPS, _GROWTH = 1.5, 6, 1.5
+
+
+@functional_transform("crepe_propagation")
+class CrepePropagation(EnergyModel):
+    r"""Pseudo-labels by the ratio flow of the normalised 1-Laplacian, from the `"Energy Models for Better
+    Pseudo-Labels: Improving Semi-Supervised Classification with the 1-Laplacian Graph Energy"
+    <https://arxiv.org/abs/1906.08635>`_ paper (functional name: :obj:`crepe_propagation`).
+
+    .. math::
+        \min_{\|\mathbf{u}\|_2 = 1} \sum_{l=1}^{L} \frac{J(u^l)}{H(u^l)} \quad \text{s.t. } \mathbf{u} \in C, \qquad
+        J(u) = \|W D^{-1} u\|_1,
+
+    where :math:`C` couples the classes at unlabelled nodes (:math:`\sum_l u^l = 0`) and keeps a margin
+    :math:`\epsilon` at labelled ones. The defaults follow one clock, the screening rate
+    :math:`x = 1.5\, \lambda_L \sqrt{p}`, with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
+    :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels a class: it sets the diffusion from which
+    the flow starts, and its length. The label is :math:`\arg\max_l (v^l + \pi_l)`, where :math:`v = u/d` at the spread
+    of the start and :math:`\pi` are the class volumes; for equal volumes this is the paper's :math:`\arg\max_l u^l`.
+
+    .. code-block:: python
+
+        import torch_geometric.transforms as T
+        from tg_crepe import CrepePropagation, FeatureKNNGraph
+
+        data = T.Compose([FeatureKNNGraph(k=20), CrepePropagation()])(data)
+        data.pseudo_y, data.pseudo_prob, data.certainty, data.pseudo_mask
+
+    Args:
+        normaliser (str, optional): :math:`H`: :obj:`"degree_quantile"`, :obj:`"l1"`, :obj:`"l2"`, :obj:`"median"` or
+            :obj:`"degree_median"`. (default: :obj:`"degree_quantile"`, balanced at the class volumes)
+        class_prior (str or torch.Tensor, optional): The class volumes: from the counts of the :obj:`"labels"`,
+            :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`. (default: :obj:`"labels"`)
+        reweight (bool, optional): Whether edges are re-weighted by the soft labels of the start, twice; not part of
+            the paper's model. (default: :obj:`True`)
+        time (float, optional): The length of the flow in units of :math:`1/x`. (default: :obj:`0.4`)
+        time_step (float, optional): A constant step :math:`\delta t` in units of the mean of :math:`|\mathbf{u}|`,
+            taken until the flow converges, instead of the clock. (default: :obj:`None`)
+        eps (float, optional): The margin :math:`\epsilon` at labelled nodes in units of the mean of
+            :math:`|\mathbf{u}|`. (default: :obj:`1.0`)
+        max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
+        inner_iterations (int, optional): Primal–dual iterations of a step before it is tested.
+            (default: :obj:`20`)
+        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
+        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+    """
+
+    def __init__(
+        self,
+        normaliser: str = "degree_quantile",
+        class_prior: str | Tensor = "labels",
+        reweight: bool = True,
+        time: float = 0.4,
+        time_step: float | None = None,
+        eps: float = 1.0,
+        max_steps: int = 100,
+        inner_iterations: int = 20,
+        soft_label: str = "calibrated",
+        symmetrize: str = "max",
+    ) -> None:
+        super().__init__(soft_label, symmetrize)
+        check_choice("normaliser", normaliser, NORMALISERS)
+        check_class_prior(class_prior)
+        check_positive("time", time)
+        if time_step is not None:
+            check_positive("time_step", time_step)
+        check_positive("eps", eps)
+        check_count("max_steps", max_steps, low=0)
+        check_count("inner_iterations", inner_iterations)
+        self.normaliser = normaliser
+        self.class_prior = class_prior
+        self.reweight = reweight
+        self.time = time
+        self.time_step = time_step
+        self.eps = eps
+        self.max_steps = max_steps
+        self.inner_iterations = inner_iterations
+
+    @classmethod
+    def paper(cls, normaliser: str = "l1", time_step: float = 1.0, eps: float = 0.01, **options: object) -> CrepePropagation:
+        r"""The paper's scheme: :math:`\arg\max_l u^l`, its relative soft labels, no class prior and no re-weighting.
+
+        The paper gives neither :math:`H`, :math:`\epsilon`, :math:`\delta t` nor :math:`\mathbf{u}_0`. Here
+        :math:`H` is the :math:`\ell_1` norm, :math:`\epsilon` a hundredth and :math:`\delta t` once the mean of
+        :math:`|\mathbf{u}|`, and :math:`\mathbf{u}_0` the diffusion with equal class masses.
+
+        Args:
+            normaliser (str, optional): :math:`H`. (default: :obj:`"l1"`)
+            time_step (float, optional): :math:`\delta t`. (default: :obj:`1.0`)
+            eps (float, optional): :math:`\epsilon`. (default: :obj:`0.01`)
+            **options: Other arguments of :class:`CrepePropagation`.
+        """
+        fixed = {"class_prior": "uniform", "reweight": False, "soft_label": "relative"}
+        return cls(normaliser=normaliser, time_step=time_step, eps=eps, **{**fixed, **options})  # type: ignore[arg-type]
+
+    def _solve(self, task: LabelTask) -> Solution:
+        volume = class_volume(task, self.class_prior)
+        rate = self._screening_rate(task)
+        prob, graph, status = reweighted_diffusion(task, rate, volume, self.reweight)
+
+        def run(u: Tensor, on: CanonicalGraph, clock: float | list[float], inner_iterations: int) -> Solution:
+            flow = RatioFlow(
+                get_normaliser(self.normaliser, volume),
+                clock,
+                self.eps,
+                max_steps=self.max_steps,
+                inner_iterations=inner_iterations,
+            )
+            result = flow(u.to(task.sign.dtype), on, _constraint(task, self.eps))
+            score = _decision(result.u, on, centre(prob, graph, task.multi_label), graph, volume, task.multi_label)
+            return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
+
+        if task.u0 is not None:
+            return run(_feasible_start(task.u0, graph, task.multi_label), graph, self._clock(rate), self.inner_iterations)
+        start = centre(prob, graph, task.multi_label)
+        solution = run(start, graph, self._clock(rate), self.inner_iterations)
+        if self.time_step is None and not task.multi_label and (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
+            return best_restart(task, solution, run, start, graph, rate, volume, self.time)
+        return solution
+
+    def _screening_rate(self, task: LabelTask) -> float:
+        """The rate x: the graph's own eigenvalue, raised by the root of the number of labels a class."""
+        rivals = 2 if task.multi_label else task.num_classes
+        eigenvalue = clock_rate(task.graph, rivals)
+        labels = (task.sign != 0).sum(dim=0).double().mean() / rivals
+        return _SCREENING * eigenvalue * math.sqrt(float(labels))
+
+    def _clock(self, rate: float) -> float | list[float]:
+        """The constant step, or the steps of the clock."""
+        return self.time_step if self.time_step is not None else geometric_clock(self.time / rate, _STEPS, _GROWTH)
+
+    def __repr__(self) -> str:
+        prior = self.class_prior if isinstance(self.class_prior, str) else "given"
+        return model_repr(self, normaliser=self.normaliser, class_prior=prior, reweight=self.reweight)
+
+
+def _constraint(task: LabelTask, eps: float) -> Constraint:
+    """The set C of the task."""
+    return IndependentLabels(task.sign, eps) if task.multi_label else LabelCoupling(task.y, eps)
+
+
+def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
+    """A user's start with zero sum over classes and no part along the degree."""
+    u = u0.double() if multi_label else u0.double() - u0.double().mean(dim=1, keepdim=True)
+    u = u - along_degree(u, graph.degree.double())
+    if not float(u.norm()) > 0:
+        raise ValueError("'u0' must differ from node to node and class to class, got a constant start")
+    return u
+
+
+def _decision(
+    u: Tensor, graph: CanonicalGraph, start: Tensor, start_graph: CanonicalGraph, volume: Tensor, multi_label: bool
+) -> Tensor:
+    r"""The scores :math:`v + \pi`, with :math:`v = u/d` at the spread that the start had.
+
+    Every :math:`u^l` has zero mean, so a plain argmax would assume classes of equal volume.
+    """
+    v = u.double() / graph.degree.double().unsqueeze(-1)
+    spread, now = _spread(start / start_graph.degree.double().unsqueeze(-1), start_graph), _spread(v, graph)
+    scale = torch.where(now > 0, spread / torch.where(now > 0, now, 1.0), 0.0)
+    return scale * v + (volume - 0.5 if multi_label else volume)
+
+
+def _spread(v: Tensor, graph: CanonicalGraph) -> Tensor:
+    """The root of the degree-weighted mean square."""
+    degree = graph.degree.double().unsqueeze(-1)
+    return ((degree * v.square()).sum() / degree.sum()).sqrt()

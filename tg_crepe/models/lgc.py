@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data.datapipes import functional_transform
+
+from tg_crepe._checks import check_positive
+from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
+from tg_crepe.flow.trace import Trace
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.spectrum import normalised_adjacency
+from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.task import LabelTask, Solution
+
+
+@functional_transform("lgc")
+class LGC(EnergyModel):
+    r"""Local and global consistency from the `"Learning with Local and Global Consistency"
+    <https://proceedings.neurips.cc/paper/2003/hash/87682805257e619d49b8e0dfdc14affa-Abstract.html>`_ paper
+    (functional name: :obj:`lgc`).
+
+    .. math::
+        (I - \alpha S) \mathbf{u} = Y, \qquad S = D^{-1/2} W D^{-1/2},
+
+    where :math:`Y` has a one at the class of every labelled node and zeros elsewhere. A finding of multi-label data is
+    solved as two classes, known positive and known negative. GraphLearning calls this method `randomwalk`.
+
+    Args:
+        alpha (float, optional): :math:`\alpha \in (0, 1)`. (default: :obj:`0.99`, the value of the paper)
+        tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
+        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
+        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+    """
+
+    def __init__(
+        self, alpha: float = 0.99, tol: float = 1e-6, soft_label: str = "calibrated", symmetrize: str = "max"
+    ) -> None:
+        super().__init__(soft_label, symmetrize)
+        check_positive("alpha", alpha)
+        if alpha >= 1:
+            raise ValueError(f"'alpha' must lie in (0, 1), got {alpha}")
+        check_positive("tol", tol)
+        self.alpha = alpha
+        self.tol = tol
+
+    def _solve(self, task: LabelTask) -> Solution:
+        result = resolvent(task.graph, sources(task), self.alpha, self.tol)
+        trace = Trace()
+        trace.append(step=result.iterations, residual=result.residual)
+        return Solution(*scores(result.x, task), trace, result.status)
+
+    def __repr__(self) -> str:
+        return model_repr(self, alpha=self.alpha)
+
+
+def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -> CGResult:
+    r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
+    matrix = normalised_adjacency(graph)
+    # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
+    return conjugate_gradient(lambda x: x - alpha * (matrix @ x), source, tol=tol, max_iterations=10_000)
+
+
+def sources(task: LabelTask) -> Tensor:
+    """The known classes as columns of ones; for findings the known positives, then the known negatives."""
+    positive = (task.sign > 0).to(task.sign.dtype)
+    if not task.multi_label:
+        return positive
+    return torch.cat([positive, (task.sign < 0).to(task.sign.dtype)], dim=1)
+
+
+def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:
+    """Class functions and scores from non-negative evidence, one column a source."""
+    x = x.clamp(min=0)  # the solution is non-negative; what is below zero is rounding
+    if task.multi_label:
+        positive, negative = x.chunk(2, dim=1)
+        total = positive + negative
+        share = torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
+        return share, share - 0.5
+    total = x.sum(dim=1, keepdim=True)
+    return x, torch.where(total > 0, x / torch.where(total > 0, total, 1.0), 1 / x.size(1))

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data.datapipes import functional_transform
+
+from tg_crepe.flow.trace import Trace
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.lgc import scores, sources
+from tg_crepe.models.task import LabelTask, Solution
+
+
+@functional_transform("nearest_neighbor")
+class NearestNeighbor(EnergyModel):
+    r"""The class of the nearest labelled node along the graph (functional name: :obj:`nearest_neighbor`).
+
+    .. math::
+        u_i^l = \frac{1}{\mathrm{dist}(i, \mathcal{N}^l)}, \qquad
+        \mathrm{dist}(i, j) = \min_{\text{paths}} \sum_{e \in \text{path}} \frac{\bar w}{w_e},
+
+    where :math:`\mathcal{N}^l` are the labelled nodes of class :math:`l` and :math:`\bar w` the mean weight, so that
+    the scale of the weights does not matter.
+
+    Args:
+        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
+        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+    """
+
+    def _solve(self, task: LabelTask) -> Solution:
+        distance, rounds = _path_length(task.graph, sources(task) > 0)
+        # A class that no path reaches is at infinity, with closeness 0; a labelled node is at distance 0 of its own.
+        closeness = 1 / distance.clamp(min=torch.finfo(distance.dtype).eps)
+        trace = Trace()
+        trace.append(step=rounds)
+        return Solution(*scores(closeness, task), trace, "converged")
+
+    def __repr__(self) -> str:
+        return model_repr(self)
+
+
+def _path_length(graph: CanonicalGraph, source: Tensor) -> tuple[Tensor, int]:
+    """The shortest path from every node to the sources of every column, by rounds of relaxation (Bellman–Ford)."""
+    length = graph.edge_weight.mean() / graph.edge_weight
+    distance = torch.where(source, 0.0, float("inf")).to(length.dtype)
+    first, second = graph.edge_index
+    for rounds in range(1, graph.num_nodes + 1):
+        shorter = distance.clone()
+        for here, there in ((first, second), (second, first)):
+            through = distance[there] + length.unsqueeze(-1)
+            shorter.scatter_reduce_(0, here.unsqueeze(-1).expand_as(through), through, reduce="amin")
+        if torch.equal(shorter, distance):
+            break
+        distance = shorter
+    return distance, rounds

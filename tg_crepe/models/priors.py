@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_choice
+from tg_crepe.models.task import LabelTask
+
+#: Names of the class priors; a tensor of volumes may be given instead.
+CLASS_PRIORS = ("labels", "uniform")
+
+#: Labels of every class that are imagined before any is seen: few labels say little about the size of the classes.
+_PSEUDO_COUNT = 5
+
+
+def check_class_prior(class_prior: str | Tensor) -> None:
+    """Raise unless the prior is a known name or a vector of positive numbers."""
+    if not isinstance(class_prior, Tensor):
+        check_choice("class_prior", class_prior, CLASS_PRIORS)
+    elif class_prior.dim() != 1 or not bool((torch.isfinite(class_prior) & (class_prior > 0)).all()):
+        raise ValueError(f"'class_prior' must hold one number > 0 a class, got {class_prior.tolist()}")
+
+
+def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
+    r"""The share :math:`\pi_l` of the nodes that class :math:`l` is expected to have.
+
+    .. math::
+        \pi_l = \frac{m_l + 5}{m + 5L} \text{ (labels)}, \qquad \pi_l = 1/L \text{ (uniform)},
+
+    where :math:`m_l` of :math:`m` labels are of class :math:`l`. A finding is two classes, present and absent.
+
+    Args:
+        task (LabelTask): The labels.
+        class_prior (str or torch.Tensor): :obj:`"labels"`, :obj:`"uniform"`, or volumes of shape
+            :obj:`[num_classes]`, which are scaled to sum to one (findings: used as they are).
+
+    Returns:
+        torch.Tensor: In double precision, of shape :obj:`[num_classes]`.
+    """
+    positive = (task.sign > 0).sum(dim=0).double()
+    rivals = 2 if task.multi_label else task.num_classes
+    if isinstance(class_prior, Tensor):
+        if class_prior.numel() != task.num_classes:
+            raise ValueError(
+                f"'class_prior' must hold one number for each of the {task.num_classes} classes, got {class_prior.numel()}"
+            )
+        volume = class_prior.to(positive)
+        return volume if task.multi_label else volume / volume.sum()
+    if class_prior == "uniform":
+        return torch.full_like(positive, 1 / rivals)
+    known = (task.sign != 0).sum(dim=0).double()
+    return (positive + _PSEUDO_COUNT) / (known + _PSEUDO_COUNT * rivals)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.typing import OptTensor
+
+#: Names of the rules that turn scores into probabilities.
+SOFT_LABELS = ("calibrated", "relative")
+
+#: The range of inverse temperatures that is searched, in units of the score's own spread.
+_LOG_RANGE = (math.log(1e-2), math.log(1e3))
+
+
+def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
+    r"""The paper's soft labels: the relative weights of the non-negative entries of a row.
+
+    .. math::
+        p^l = \frac{u^l}{\sum_{l' : u^{l'} \geq 0} u^{l'}} \text{ where } u^l \geq 0, \qquad
+        p^l = 1/L \text{ where all are } 0.
+
+    With two classes and coupling every row is one-hot. Findings of multi-label data are two classes each.
+
+    Args:
+        u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
+        multi_label (bool): Whether the columns are findings on their own.
+    """
+    if multi_label:
+        return (u.sign() + 1) / 2
+    positive = u.clamp(min=0)
+    total = positive.sum(dim=1, keepdim=True)
+    return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 1 / u.size(1))
+
+
+def calibrated(task: LabelTask, solution: Solution) -> Tensor:
+    r"""Soft labels whose sharpness is fitted to the labels themselves.
+
+    .. math::
+        \mathbf{p}_i = \mathrm{softmax}(\mathbf{s}_i / \tau), \qquad
+        \tau = \arg\min_\tau -\sum_{i \in \mathcal{L}} \sum_l t_i^l \log
+        \mathrm{softmax}^l(\bar{\mathbf{s}}_i / \tau), \qquad
+        \bar{\mathbf{s}}_i = \frac{\sum_{j \notin \mathcal{L}} w_{ij} \mathbf{s}_j}{\sum_{j \notin \mathcal{L}} w_{ij}},
+
+    where :math:`\mathbf{s}` are the scores (a sigmoid instead of the softmax for findings). A labelled node is judged
+    by its *unlabelled* neighbours, since its own score is pinned: no extra solve and no test label is needed. The
+    targets :math:`t` are the labels softened as Platt (1999) does, :math:`(m + 1) / (m + 2)` for :math:`m` judged
+    labels, so that a handful of them cannot claim certainty.
+
+    Args:
+        task (LabelTask): The graph and the labels.
+        solution (Solution): The scores.
+
+    Returns:
+        torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
+    """
+    score = solution.score.double()
+    centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
+    spread = centred.square().mean().sqrt()
+    if not float(spread) > 0:
+        spread = torch.ones_like(spread)
+    score = centred / spread
+    around, judged = _neighbour_mean(task.graph, score, ~task.labelled)
+    known = (task.sign != 0) & (judged & task.labelled).unsqueeze(-1)
+    sharpness = _fit_sharpness(around, task.sign, known, task.multi_label) if bool(known.any()) else 1.0
+    return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
+
+
+def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Tensor:
+    r"""The certainty :math:`\varphi = 1 - H(\mathbf{p}) / \log L` of every row, between 0 and 1.
+
+    For findings it is one minus the mean binary entropy over :math:`\log 2`.
+
+    Args:
+        prob (torch.Tensor): Probabilities, of shape :obj:`[num_nodes, num_classes]`.
+        multi_label (bool): Whether the columns are findings on their own.
+        unknown (torch.Tensor, optional): Findings whose probability is a mere prior and counts as no certainty,
+            bool of the shape of ``prob``. (default: :obj:`None`)
+    """
+    if multi_label:
+        entropy = (torch.special.entr(prob) + torch.special.entr(1 - prob)) / math.log(2)
+        entropy = (entropy if unknown is None else torch.where(unknown, 1.0, entropy)).mean(dim=1)
+    elif prob.size(1) == 1:
+        entropy = prob.new_zeros(prob.size(0))
+    else:
+        entropy = torch.special.entr(prob).sum(dim=1) / math.log(prob.size(1))
+    return (1 - entropy).clamp(0, 1)
+
+
+def _neighbour_mean(graph: CanonicalGraph, score: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """The weighted mean of ``score`` over the neighbours in ``source``, and where there is one."""
+    total = torch.zeros_like(score)
+    weight = score.new_zeros(graph.num_nodes)
+    for here, there in (graph.edge_index, graph.edge_index.flip(0)):
+        w = graph.edge_weight.double() * source[there]
+        total.index_add_(0, here, w.unsqueeze(-1) * score[there])
+        weight.index_add_(0, here, w)
+    found = weight > 0
+    return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
+
+
+def _fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool) -> float:
+    """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
+    if multi_label:
+        logit, target = around[known], sign[known].double()
+        m = target.numel()
+        target = 0.5 + target * (0.5 * m / (m + 2))
+
+        def slope(sharpness: float) -> float:
+            return float((logit * (torch.sigmoid(sharpness * logit) - target)).mean())
+
+    else:
+        rows = known.all(dim=1)
+        logit, target = around[rows], (sign[rows].double() + 1) / 2
+        m, num_classes = target.shape
+        sure = (m + 1) / (m + 2)
+        target = target * sure + (1 - target) * ((1 - sure) / max(num_classes - 1, 1))
+
+        def slope(sharpness: float) -> float:
+            return float((logit * (torch.softmax(sharpness * logit, dim=1) - target)).sum(dim=1).mean())
+
+    low, high = _LOG_RANGE
+    for _ in range(50):
+        middle = (low + high) / 2
+        if slope(math.exp(middle)) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp((low + high) / 2)

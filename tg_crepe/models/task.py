@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from tg_crepe.flow.trace import Status, Trace
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.typing import OptTensor
+
+
+@dataclass(frozen=True)
+class LabelTask:
+    r"""What a model gets to see: the part of the graph that labels reach, and the labels.
+
+    Args:
+        graph (CanonicalGraph): The reached subgraph, without isolated nodes.
+        sign (torch.Tensor): What is known: :obj:`1` (is of this class), :obj:`-1` (is not) or :obj:`0` (unknown), in
+            the floating type of the graph, of shape :obj:`[num_nodes, num_classes]`. A labelled row of a multi-class
+            task has one :obj:`1` and no :obj:`0`. Every class has a labelled node.
+        multi_label (bool): Whether the columns are findings on their own rather than exclusive classes.
+        u0 (torch.Tensor, optional): A start given by the user, of the shape of ``sign``.
+    """
+
+    graph: CanonicalGraph
+    sign: Tensor
+    multi_label: bool
+    u0: OptTensor = None
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes or findings."""
+        return self.sign.size(1)
+
+    @property
+    def labelled(self) -> Tensor:
+        """Which nodes have a known entry, bool of shape :obj:`[num_nodes]`."""
+        return (self.sign != 0).any(dim=1)
+
+    @property
+    def y(self) -> Tensor:
+        """The class of every labelled node of a multi-class task, :obj:`-1` elsewhere, of shape :obj:`[num_nodes]`."""
+        return self.sign.argmax(dim=1).where(self.labelled, -1)
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""What a model answers.
+
+    Args:
+        u (torch.Tensor): The class functions, of shape :obj:`[num_nodes, num_classes]`.
+        score (torch.Tensor): What decides: the largest entry of a row (multi-class) or the positive ones
+            (multi-label), of the same shape.
+        trace (Trace): One row a step.
+        status (str): How the solve ended.
+    """
+
+    u: Tensor
+    score: Tensor
+    trace: Trace
+    status: Status

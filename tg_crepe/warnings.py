@@ -1,0 +1,9 @@
+"""Warnings of the package; each is raised at most once a call."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iterative part stopped at its limit before it reached its tolerance."""
+
+
+class GraphWarning(UserWarning):
+    """The input was usable but had to be repaired, or part of it cannot be labelled."""
