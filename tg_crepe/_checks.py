@@ -26,7 +26,7 @@ def check_positive(name: str, value: Any) -> None:
 
 def check_count(name: str, value: Any, low: int = 1, high: int | None = None, high_name: str = "") -> None:
     """Raise unless ``value`` is an integer in ``[low, high]``."""
-    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low
     if not fits or (high is not None and value > high):
         expected = f">= {low}" if high is None else f"in [{low}, {high_name or high}]"
         limit = f" ({high_name} = {high})" if high_name else ""

@@ -114,5 +114,3 @@ class IndependentLabels(Constraint):
     def at(self, eps: float) -> IndependentLabels:
         """The same set with another margin."""
         return replace(self, eps=eps)
-
-

@@ -53,8 +53,8 @@ class Quantile:
     where :math:`m` is a positive mass (all ones, or the degree) and :math:`\pi` the class volume. The minimum is at
     the :math:`m`-weighted :math:`(1-\pi)`-quantile :math:`c` of :math:`v`. The subgradient is :math:`2(1-\pi)` above
     :math:`c` and :math:`-2\pi` below; the nodes at :math:`c` share the value that makes
-    :math:`\langle q, m \rangle = 0`. With :math:`\pi = 1/2` this is :math:`\sum_i m_i |v_i - \operatorname{median}(v)|`.
-    :math:`H` is a seminorm: zero along :math:`m`.
+    :math:`\langle q, m \rangle = 0`. With :math:`\pi = 1/2` this is
+    :math:`\sum_i m_i |v_i - \operatorname{median}(v)|`. :math:`H` is a seminorm: zero along :math:`m`.
 
     Args:
         volume (torch.Tensor, optional): :math:`\pi_l \in (0, 1)`, of shape :obj:`[num_classes]`.

@@ -9,10 +9,10 @@ from torch import Tensor
 from tg_crepe.flow.problem import Certificate, InnerProblem
 
 #: Iterations between two looks at the gap; a look costs about one iteration.
-_CHECK_EVERY = 20
+_CHECK_EVERY = 10
 
 #: Restart when the gap has not halved over this many iterations since the last restart.
-_RESTART_EVERY = 100
+_RESTART_EVERY = 50
 
 
 @dataclass

@@ -79,7 +79,7 @@ class RatioFlow:
             :math:`|\mathbf{u}_k|`, taken anew at every step. (default: :obj:`True`)
         max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
         tol (float, optional): Stop when :math:`\|\mathbf{u}_{k+1} - \mathbf{u}_k\|` is at most this, or the weighted
-            ratio decrease of Proposition 4.3 relative to :math:`\sum_l J` is at most its square; a clock runs to its
+            ratio change of Proposition 4.3 relative to :math:`\sum_l J` is at most its square; a clock runs to its
             end. (default: :obj:`1e-4`)
         inner_iterations (int, optional): Primal–dual iterations before a step is first tested. (default: :obj:`20`)
         max_inner_iterations (int, optional): Their limit. (default: :obj:`2000`)
@@ -165,7 +165,8 @@ class RatioFlow:
             self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
             total = float(point.energy.sum())
             u, point = u_next, following
-            if not self._has_clock and (change <= self.tol or decrease <= self.tol**2 * total):
+            # With label priors the ratio may rise, so its change counts and not its sign.
+            if not self._has_clock and (change <= self.tol or abs(decrease) <= self.tol**2 * total):
                 status = "converged"
                 break
         return FlowResult(u, dual if dual is not None else backend.start(u).dual, trace, status)

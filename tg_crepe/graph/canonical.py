@@ -156,7 +156,9 @@ def _edges(adjacency: Adjacency, edge_weight: OptTensor, num_nodes: int | None) 
             raise ValueError("'edge_weight' must be None when the graph is a sparse matrix (it holds the weights)")
         edge_index, weight, implied = _sparse_edges(adjacency)
         if num_nodes is not None and implied != num_nodes:
-            raise ValueError(f"the sparse matrix must be of shape [{num_nodes}, {num_nodes}], got [{implied}, {implied}]")
+            raise ValueError(
+                f"the sparse matrix must be of shape [{num_nodes}, {num_nodes}], got [{implied}, {implied}]"
+            )
     if weight is None:
         weight = torch.ones(edge_index.size(1), device=edge_index.device)
     return edge_index[0], edge_index[1], _check_weight(weight, edge_index), implied if num_nodes is None else num_nodes
@@ -186,7 +188,9 @@ def _check_weight(weight: Tensor, edge_index: Tensor) -> Tensor:
     if weight.dim() != 1 or weight.numel() != num_edges:
         raise ValueError(f"'edge_weight' must be of shape [num_edges] = [{num_edges}], got {list(weight.shape)}")
     if weight.device != edge_index.device:
-        raise ValueError(f"'edge_weight' must be on the device of 'edge_index', {edge_index.device}, got {weight.device}")
+        raise ValueError(
+            f"'edge_weight' must be on the device of 'edge_index', {edge_index.device}, got {weight.device}"
+        )
     if weight.is_complex():
         raise ValueError(f"'edge_weight' must be of a real dtype, got {weight.dtype}")
     if weight.dtype not in (torch.float32, torch.float64):

@@ -84,7 +84,9 @@ def _check_features(x: Tensor, k: int) -> Tensor:
     """Finite float features with more than ``k`` rows."""
     check_tensor("x", x)
     if x.layout != torch.strided or x.dim() != 2 or x.numel() == 0:
-        raise ValueError(f"'x' must be a dense tensor of shape [num_nodes, num_features], not empty, got {list(x.shape)}")
+        raise ValueError(
+            f"'x' must be a dense tensor of shape [num_nodes, num_features], not empty, got {list(x.shape)}"
+        )
     if x.is_complex():
         raise ValueError(f"'x' must be of a real dtype, got {x.dtype}")
     check_count("k", k, high=x.size(0) - 1, high_name="num_nodes - 1")

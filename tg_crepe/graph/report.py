@@ -40,7 +40,7 @@ class GraphReport:
             f"labelled nodes           {self.num_labels:>10,}",
             f"isolated nodes           {self.isolated_nodes:>10,}",
             f"components               {self.components:>10,}",
-            f"  without a label        {self.components_without_label:>10,}  ({self.unreached_nodes:,} nodes unreached)",
+            f"  without a label        {self.components_without_label:>10,}  ({self.unreached_nodes:,} nodes)",
             f"degree min/median/max    {self.degree_min:.4g} / {self.degree_median:.4g} / {self.degree_max:.4g}",
         ]
         if self.homophily is not None:

@@ -67,7 +67,9 @@ def smallest_eigenpairs(
     return torch.cat([root.new_zeros(known), (1 - values).clamp(min=0)]), torch.cat([kernel, vectors], dim=1)
 
 
-def _lanczos(matrix: Tensor, project: Callable[[Tensor], Tensor], wanted: int, steps: int, residual: float) -> tuple[Tensor, Tensor]:
+def _lanczos(
+    matrix: Tensor, project: Callable[[Tensor], Tensor], wanted: int, steps: int, residual: float
+) -> tuple[Tensor, Tensor]:
     """The ``wanted`` largest Ritz pairs of ``matrix`` on the range of ``project``, largest first."""
     n = matrix.size(0)
     generator = torch.Generator().manual_seed(0)

@@ -144,6 +144,8 @@ class EnergyModel(BaseTransform, ABC):
                 graph.subgraph(inside),
                 labels.sign[inside][:, columns].to(dtype),
                 labels.multi_label,
+                columns,
+                labels.num_classes,
                 None if u0 is None else u0[inside][:, columns].to(dtype),
             )
             solution = self._solve(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)

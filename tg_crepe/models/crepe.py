@@ -98,7 +98,9 @@ class CrepePropagation(EnergyModel):
         self.inner_iterations = inner_iterations
 
     @classmethod
-    def paper(cls, normaliser: str = "l1", time_step: float = 1.0, eps: float = 0.01, **options: object) -> CrepePropagation:
+    def paper(
+        cls, normaliser: str = "l1", time_step: float = 1.0, eps: float = 0.01, **options: object
+    ) -> CrepePropagation:
         r"""The paper's scheme: :math:`\arg\max_l u^l`, its relative soft labels, no class prior and no re-weighting.
 
         The paper gives neither :math:`H`, :math:`\epsilon`, :math:`\delta t` nor :math:`\mathbf{u}_0`. Here
@@ -132,7 +134,9 @@ class CrepePropagation(EnergyModel):
             return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
 
         if task.u0 is not None:
-            return run(_feasible_start(task.u0, graph, task.multi_label), graph, self._clock(rate), self.inner_iterations)
+            return run(
+                _feasible_start(task.u0, graph, task.multi_label), graph, self._clock(rate), self.inner_iterations
+            )
         start = centre(prob, graph, task.multi_label)
         solution = run(start, graph, self._clock(rate), self.inner_iterations)
         if self.time_step is None and not task.multi_label and (task.sign > 0).sum(dim=0).tolist() == [1, 1]:

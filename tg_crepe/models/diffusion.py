@@ -16,7 +16,9 @@ _TOL = 1e-4
 _ROUNDS, _POWER, _FLOOR = 2, 4, 1e-3
 
 
-def diffuse(task: LabelTask, graph: CanonicalGraph, rate: float, volume: Tensor, power: int = 1) -> tuple[Tensor, Status]:
+def diffuse(
+    task: LabelTask, graph: CanonicalGraph, rate: float, volume: Tensor, power: int = 1
+) -> tuple[Tensor, Status]:
     r"""Soft labels by diffusion with class-mass normalisation, from which the flow starts.
 
     .. math::

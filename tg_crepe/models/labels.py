@@ -60,7 +60,8 @@ def read_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_nodes: 
         check_count("num_classes", num_classes)
     if y.dim() not in (1, 2) or y.numel() == 0:
         raise ValueError(
-            f"'y' must be of shape [num_nodes], [num_nodes, 1] or [num_nodes, num_classes], not empty, got {list(y.shape)}"
+            "'y' must be of shape [num_nodes], [num_nodes, 1] or [num_nodes, num_classes], not empty, "
+            f"got {list(y.shape)}"
         )
     if num_nodes is not None and y.size(0) != num_nodes:
         raise ValueError(f"'y' must have one row a node, num_nodes = {num_nodes}, got {y.size(0)}")

@@ -44,12 +44,13 @@ def _path_length(graph: CanonicalGraph, source: Tensor) -> tuple[Tensor, int]:
     length = graph.edge_weight.mean() / graph.edge_weight
     distance = torch.where(source, 0.0, float("inf")).to(length.dtype)
     first, second = graph.edge_index
-    for rounds in range(1, graph.num_nodes + 1):
+    rounds = 0
+    while True:
+        rounds += 1
         shorter = distance.clone()
         for here, there in ((first, second), (second, first)):
             through = distance[there] + length.unsqueeze(-1)
             shorter.scatter_reduce_(0, here.unsqueeze(-1).expand_as(through), through, reduce="amin")
         if torch.equal(shorter, distance):
-            break
+            return distance, rounds
         distance = shorter
-    return distance, rounds

@@ -32,7 +32,7 @@ def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
     Args:
         task (LabelTask): The labels.
         class_prior (str or torch.Tensor): :obj:`"labels"`, :obj:`"uniform"`, or volumes of shape
-            :obj:`[num_classes]`, which are scaled to sum to one (findings: used as they are).
+            :obj:`[total_classes]`, which are scaled to sum to one (findings: used as they are, below one).
 
     Returns:
         torch.Tensor: In double precision, of shape :obj:`[num_classes]`.
@@ -40,11 +40,12 @@ def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
     positive = (task.sign > 0).sum(dim=0).double()
     rivals = 2 if task.multi_label else task.num_classes
     if isinstance(class_prior, Tensor):
-        if class_prior.numel() != task.num_classes:
+        if class_prior.numel() != task.total_classes:
             raise ValueError(
-                f"'class_prior' must hold one number for each of the {task.num_classes} classes, got {class_prior.numel()}"
+                f"'class_prior' must hold one number for each of the {task.total_classes} classes, "
+                f"got {class_prior.numel()}"
             )
-        volume = class_prior.to(positive)
+        volume = class_prior.to(positive)[task.classes]
         return volume if task.multi_label else volume / volume.sum()
     if class_prior == "uniform":
         return torch.full_like(positive, 1 / rivals)

@@ -51,6 +51,7 @@ def best_restart(
         volume (torch.Tensor): Class volumes.
         time (float): The length of the default run in units of :math:`1/x`.
     """
+
     def cut(solution: Solution) -> float:
         return float(hard_ratio(solution.score.argmax(dim=1), task.graph, 2).sum())
 

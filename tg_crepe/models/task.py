@@ -19,12 +19,17 @@ class LabelTask:
             the floating type of the graph, of shape :obj:`[num_nodes, num_classes]`. A labelled row of a multi-class
             task has one :obj:`1` and no :obj:`0`. Every class has a labelled node.
         multi_label (bool): Whether the columns are findings on their own rather than exclusive classes.
+        classes (torch.Tensor): The user's number of every column (classes without a label are left out), of shape
+            :obj:`[num_classes]`.
+        total_classes (int): The user's number of classes, with those that were left out.
         u0 (torch.Tensor, optional): A start given by the user, of the shape of ``sign``.
     """
 
     graph: CanonicalGraph
     sign: Tensor
     multi_label: bool
+    classes: Tensor
+    total_classes: int
     u0: OptTensor = None
 
     @property

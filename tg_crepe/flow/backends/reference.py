@@ -50,7 +50,5 @@ class ReferenceBackend:
         # In double precision: the gap is a small difference of large sums.
         dual = state.dual.double()
         graph = self.graph
-        divergence = self.gradient.adjoint(
-            dual, graph.edge_index, graph.edge_weight.double(), graph.degree.double()
-        )
+        divergence = self.gradient.adjoint(dual, graph.edge_index, graph.edge_weight.double(), graph.degree.double())
         return certify(problem, state.u, energy, divergence.to(torch.float64))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from tg_crepe._optional import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from tg_crepe.models import EnergyModel, PropagationResult
+
+_K = 10
+_MOONS = 1000
+_COLUMNS = ("error %", "certainty if right", "if wrong", "seconds")
+
+
+@dataclass
+class _Task:
+    """A data set as a graph with few labels."""
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor
+
+    def propagate(self, model: EnergyModel) -> PropagationResult:
+        """The pseudo-labels of a model."""
+        return model.propagate(self.y, self.edge_index, self.mask, self.edge_weight)
+
+
+def demo(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the pictures.")] = Path("tg-crepe-demo"),
+    labels_per_class: Annotated[int, typer.Option(min=1, max=100, help="How many images of a digit are labelled.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which images are labelled.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+) -> None:
+    """Label scikit-learn's digits from a few images each: a table of models, and three pictures.
+
+    Example: tg-crepe demo --labels-per-class 2 --out tg-crepe-demo
+    """
+    _check_folder(out, force)
+    require("matplotlib", extra="plot")
+    datasets = require("sklearn.datasets", extra="sklearn")
+    from tg_crepe import LGC, CrepePropagation, NearestNeighbor
+
+    progress: Console = ctx.obj
+    screen = Console(highlight=False, soft_wrap=True)
+    with progress.status("graph of the digits") as status:
+        start = time.perf_counter()
+        task = _make_task(*datasets.load_digits(return_X_y=True), labels_per_class, seed)
+        screen.print(_describe(task, labels_per_class, time.perf_counter() - start))
+        table = Table("model", *(Column(name, justify="right") for name in _COLUMNS))
+        results = []
+        for model in (CrepePropagation(), LGC(), NearestNeighbor()):
+            name = type(model).__name__
+            status.update(name)
+            start = time.perf_counter()
+            results.append(task.propagate(model))
+            table.add_row(name, *_row(task, results[-1], time.perf_counter() - start))
+        screen.print(table)
+
+        status.update("pictures")
+        moons = _make_task(*datasets.make_moons(_MOONS, noise=0.1, random_state=seed), 1, seed)
+        pictures = {
+            "two_moons.png": _draw_moons(moons, moons.propagate(CrepePropagation())),
+            "energy.png": _draw_energy(results[0]),
+            "certainty.png": _draw_certainty(task, results[0]),
+        }
+        _write(pictures, out)
+    screen.print(f"pictures in {out.resolve()}: {', '.join(pictures)}", markup=False)
+
+
+def _check_folder(out: Path, force: bool) -> None:
+    """Refuses, before any work, a folder that is in use or that cannot be written."""
+    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise typer.BadParameter(f"{there} is a file, not a folder", param_hint="'--out'")
+    if not os.access(there, os.W_OK):
+        raise typer.BadParameter(f"{there} cannot be written", param_hint="'--out'")
+    if there == out.absolute() and any(out.iterdir()) and not force:
+        raise typer.BadParameter(f"{out} exists and is not empty; --force writes into it", param_hint="'--out'")
+
+
+def _make_task(x: Any, y: Any, labels_per_class: int, seed: int) -> _Task:
+    """The graph of the nearest neighbours, and the same number of random labels in every class."""
+    import numpy as np
+    import torch
+
+    from tg_crepe import knn_graph
+
+    rng = np.random.default_rng(seed)
+    mask = torch.zeros(len(y), dtype=torch.bool)
+    for label in np.unique(y):
+        mask[rng.choice(np.flatnonzero(y == label), labels_per_class, replace=False)] = True
+    features = torch.as_tensor(x, dtype=torch.float32)
+    return _Task(features, torch.as_tensor(y), mask, *knn_graph(features, k=_K, metric="euclidean"))
+
+
+def _describe(task: _Task, labels_per_class: int, seconds: float) -> str:
+    """What is done, in one sentence."""
+    from tg_crepe import graph_report
+
+    report = graph_report(task.edge_index, task.edge_weight, task.mask)
+    return (
+        f"{report.num_nodes:,} images of handwritten digits, {report.num_labels} of them labelled "
+        f"({labels_per_class} a class); the graph of the {_K} nearest neighbours has {report.num_edges:,} edges "
+        f"({seconds:.1f} s). Error on the other {report.num_nodes - report.num_labels:,} images:"
+    )
+
+
+def _row(task: _Task, result: PropagationResult, seconds: float) -> list[str]:
+    """The error, the mean certainty of right and of wrong pseudo-labels, and the time."""
+    correct, certainty = (result.label == task.y)[~task.mask], result.certainty[~task.mask]
+    means = [certainty[kind] for kind in (correct, ~correct)]
+    shown = [f"{float(kind.mean()):.2f}" if kind.numel() else "–" for kind in means]
+    return [f"{100 * (1 - float(correct.double().mean())):.1f}", *shown, f"{seconds:.2f}"]
+
+
+def _new_figure(**size: Any) -> Figure:
+    figure: Figure = require("matplotlib.figure", extra="plot").Figure(layout="constrained", **size)
+    return figure
+
+
+def _draw_moons(task: _Task, result: PropagationResult) -> Figure:
+    """The nodes with one label a class, and what CREPE makes of them."""
+    import torch
+
+    from tg_crepe.viz import plot_points
+
+    figure = _new_figure(figsize=(12, 3.6))
+    before, after = figure.subplots(1, 2)
+    plot_points(task.x, torch.where(task.mask, task.y, -1), task.mask, ax=before)
+    before.set_title("before: one label a class")
+    plot_points(task.x, result.label, task.mask, ax=after)
+    error = 100 * float((result.label != task.y)[~task.mask].double().mean())
+    after.set_title(f"after: pseudo-labels of CREPE, {error:.1f} % wrong")
+    return figure
+
+
+def _draw_energy(result: PropagationResult) -> Figure:
+    from tg_crepe.viz import plot_energy
+
+    figure = _new_figure(figsize=(6, 4))
+    plot_energy(result.trace, figure.subplots())
+    figure.suptitle("CREPE's flow on the digits")
+    return figure
+
+
+def _draw_certainty(task: _Task, result: PropagationResult) -> Figure:
+    from tg_crepe.viz import plot_certainty
+
+    figure = _new_figure(figsize=(6, 4))
+    plot_certainty(result.certainty[~task.mask], (result.label == task.y)[~task.mask], figure.subplots())
+    figure.suptitle("How certain CREPE is of its pseudo-labels of the digits")
+    return figure
+
+
+def _write(pictures: dict[str, Figure], out: Path) -> None:
+    """Writes every picture under another name first, so that no half of one is ever found."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, figure in pictures.items():
+        unfinished = out / f".{name}.{os.getpid()}"
+        try:
+            figure.savefig(unfinished, format="png", dpi=150)
+            unfinished.replace(out / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
