@@ -1,4 +1,4 @@
-"""Figures: one function each, axes in and axes out; colours are safe for colour-blind readers and differ in shape too."""
+"""Figures, one function each: axes in, axes out. All that differs in colour (colour-blind-safe) differs in form."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def plot_points(x: Any, label: Any, mask: Any = None, certainty: Any = None, ax:
 
     ax = _axes(ax)
     for value in np.unique(label):
-        style = {"c": GREY, "marker": "."} if value < 0 else _class_style(int(value))
+        style = _class_style(int(value))
         name = "no label" if value < 0 else f"class {value}"
         plain, large = (label == value) & ~ringed, (label == value) & ringed
         if plain.any():  # matplotlib takes no empty array of alphas
-            ax.scatter(*x[plain].T, s=14, alpha=alpha[plain], linewidths=0, **style)
-        ax.scatter(*x[large].T, s=150, edgecolors="black", linewidths=2, zorder=3, **style)
+            ax.scatter(x[plain, 0], x[plain, 1], s=14, alpha=alpha[plain], linewidths=0, **style)
+        ax.scatter(x[large, 0], x[large, 1], s=150, edgecolors="black", linewidths=2, zorder=3, **style)
         ax.scatter([], [], s=30, label=name, **style)  # the legend's own entry: opaque, and there for every class
     if ringed.any():
         ax.scatter([], [], s=90, c="white", edgecolors="black", linewidths=2, label="labelled")
@@ -154,8 +154,10 @@ def _legend_above(ax: Axes) -> None:
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
 
 
-def _class_style(label: int) -> dict[str, str]:
+def _class_style(label: int) -> dict[str, Any]:
     """The colour and the marker of a class; 56 classes differ."""
+    if label < 0:
+        return {"c": GREY, "marker": "."}
     return {"c": PALETTE[label % len(PALETTE)], "marker": MARKERS[label % len(MARKERS)]}
 
 

@@ -49,6 +49,12 @@ def test_ratio_of_a_vanished_class_is_zero():
     assert value.tolist() == [0.5, 0.0, 0.0]
 
 
+def test_ratio_of_a_class_that_is_only_rounding_is_zero():
+    energy, norm = torch.tensor([2.0, 1e-16]).double(), torch.tensor([4.0, 1e-16]).double()
+    assert ratio(energy, norm, precision=1e-14).tolist() == [0.5, 0.0]
+    assert ratio(energy, norm).tolist() == [0.5, 1.0]
+
+
 @pytest.mark.parametrize("p", [0.5, 0, -1, float("nan"), float("inf"), "2"])
 def test_exponent_below_one_is_refused(p):
     with pytest.raises(ValueError, match="'p' must be"):

@@ -34,7 +34,9 @@ def _version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _prepare(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """What every command finds: a screen for progress (stderr) as ``ctx.obj``, and warnings as plain lines on it."""
     ctx.obj = Console(stderr=True)
@@ -65,7 +67,9 @@ def run(args: Sequence[str] | None = None) -> int:
 
 def _fail(message: str, code: int = USAGE_ERROR) -> int:
     """One line on stderr."""
-    Console(stderr=True).print(f"[red]error:[/red] {escape(' '.join(message.split()))}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(
+        f"[red]error:[/red] {escape(' '.join(message.split()))}", highlight=False, soft_wrap=True
+    )
     return code
 
 
@@ -84,10 +88,10 @@ def _plain_warnings(screen: Console) -> Iterator[None]:
             else:
                 show(message, category, *where, **options)
 
-        for category in ours:
-            warnings.simplefilter("always", category)
-        for category in (DeprecationWarning, FutureWarning):
-            warnings.filterwarnings("ignore", message=r".*torch\.jit", category=category)
-            warnings.filterwarnings("ignore", module=r"torch_geometric\.", category=category)
+        for kind in ours:
+            warnings.simplefilter("always", kind)
+        for imported in (DeprecationWarning, FutureWarning):
+            warnings.filterwarnings("ignore", message=r".*torch\.jit", category=imported)
+            warnings.filterwarnings("ignore", module=r"torch_geometric\.", category=imported)
         warnings.showwarning = show_plainly
         yield

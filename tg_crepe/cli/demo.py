@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from tg_crepe._optional import require
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
     from torch import Tensor
 
@@ -54,28 +55,31 @@ def demo(
     datasets = require("sklearn.datasets", extra="sklearn")
     from tg_crepe import LGC, CrepePropagation, NearestNeighbor
 
+    # The spinner must be gone before anything is printed: both end up on one terminal.
     progress: Console = ctx.obj
     screen = Console(highlight=False, soft_wrap=True)
-    with progress.status("graph of the digits") as status:
+    with progress.status("graph of the digits"):
         start = time.perf_counter()
-        task = _make_task(*datasets.load_digits(return_X_y=True), labels_per_class, seed)
-        screen.print(_describe(task, labels_per_class, time.perf_counter() - start))
-        table = Table("model", *(Column(name, justify="right") for name in _COLUMNS))
-        results = []
-        for model in (CrepePropagation(), LGC(), NearestNeighbor()):
-            name = type(model).__name__
-            status.update(name)
-            start = time.perf_counter()
-            results.append(task.propagate(model))
-            table.add_row(name, *_row(task, results[-1], time.perf_counter() - start))
-        screen.print(table)
+        task = _make_task(datasets.load_digits(return_X_y=True), labels_per_class, seed)
+        description = _describe(task, labels_per_class, time.perf_counter() - start)
+    screen.print(description)
 
-        status.update("pictures")
-        moons = _make_task(*datasets.make_moons(_MOONS, noise=0.1, random_state=seed), 1, seed)
+    table = Table("model", *(Column(name, justify="right") for name in _COLUMNS))
+    results = {}
+    for model in (CrepePropagation(), LGC(), NearestNeighbor()):
+        name = type(model).__name__
+        with progress.status(name):
+            start = time.perf_counter()
+            results[name] = task.propagate(model)
+            table.add_row(name, *_row(task, results[name], time.perf_counter() - start))
+    screen.print(table)
+
+    with progress.status("pictures"):
+        moons = _make_task(datasets.make_moons(_MOONS, noise=0.1, random_state=seed), 1, seed)
         pictures = {
             "two_moons.png": _draw_moons(moons, moons.propagate(CrepePropagation())),
-            "energy.png": _draw_energy(results[0]),
-            "certainty.png": _draw_certainty(task, results[0]),
+            "energy.png": _draw_energy(results["CrepePropagation"]),
+            "certainty.png": _draw_certainty(task, results["CrepePropagation"]),
         }
         _write(pictures, out)
     screen.print(f"pictures in {out.resolve()}: {', '.join(pictures)}", markup=False)
@@ -92,13 +96,14 @@ def _check_folder(out: Path, force: bool) -> None:
         raise typer.BadParameter(f"{out} exists and is not empty; --force writes into it", param_hint="'--out'")
 
 
-def _make_task(x: Any, y: Any, labels_per_class: int, seed: int) -> _Task:
+def _make_task(data: tuple[np.ndarray, np.ndarray], labels_per_class: int, seed: int) -> _Task:
     """The graph of the nearest neighbours, and the same number of random labels in every class."""
     import numpy as np
     import torch
 
     from tg_crepe import knn_graph
 
+    x, y = data
     rng = np.random.default_rng(seed)
     mask = torch.zeros(len(y), dtype=torch.bool)
     for label in np.unique(y):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -51,12 +49,14 @@ def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:
     return dirichlet_energy(u, graph, p=1)
 
 
-def ratio(energy: Tensor, norm: Tensor) -> Tensor:
-    r"""The ratio :math:`R = J / H` of every class, and 0 for a class that has vanished (:math:`H = 0`).
+def ratio(energy: Tensor, norm: Tensor, precision: float = 0.0) -> Tensor:
+    r"""The ratio :math:`R = J / H` of every class, and 0 for a class that has vanished.
 
     Args:
         energy (torch.Tensor): :math:`J \geq 0`, of shape :obj:`[num_classes]`.
         norm (torch.Tensor): :math:`H \geq 0`, of shape :obj:`[num_classes]`.
+        precision (float, optional): A class has vanished when its :math:`H` is at most this times the largest: what
+            is left of it is rounding. (default: :obj:`0.0`, :math:`H = 0` alone)
     """
-    vanished = norm <= math.sqrt(torch.finfo(norm.dtype).tiny)
+    vanished = norm <= precision * norm.max() if precision > 0 and norm.numel() > 1 else norm == 0
     return torch.where(vanished, torch.zeros_like(energy), energy / torch.where(vanished, torch.ones_like(norm), norm))

@@ -104,7 +104,8 @@ def _cheeger_ratio(partition: Tensor, graph: CanonicalGraph) -> float:
 
 
 def hard_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
-    r"""The normalised Cheeger ratio of every class of a hard partition, :math:`J/H` of its indicator times the degree.
+    r"""The normalised Cheeger ratio :math:`\mathrm{cut}(A_l) / \min(\mathrm{vol}\, A_l, \mathrm{vol}\, \bar A_l)` of every
+    class of a hard partition: :math:`J/H` of :math:`d \mathbf{1}_{A_l}` with :math:`H` the degree median.
 
     Args:
         label (torch.Tensor): The class of every node, of shape :obj:`[num_nodes]`.
@@ -114,7 +115,8 @@ def hard_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor
     Returns:
         torch.Tensor: Of shape :obj:`[num_classes]`.
     """
-    degree = graph.degree.double()
-    indicator = torch.nn.functional.one_hot(label, num_classes).double() * degree.unsqueeze(-1)
-    norm, _ = get_normaliser("degree_median")(indicator, degree)
-    return ratio(total_variation(indicator, graph), norm)
+    inside = label.unsqueeze(-1) == torch.arange(num_classes, device=label.device)
+    first, second = graph.edge_index
+    cut = graph.edge_weight.double() @ (inside[first] ^ inside[second]).double()
+    volume = graph.degree.double() @ inside.double()
+    return ratio(cut, torch.minimum(volume, graph.degree.double() @ (~inside).double()))

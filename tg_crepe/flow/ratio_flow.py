@@ -189,7 +189,7 @@ class RatioFlow:
         degree = graph.degree.double()
         energy = total_variation(u, graph)
         norm, q = self.normaliser(u.double(), degree)
-        value = ratio(energy, norm)
+        value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
         return _Point(energy, norm, value, value * (q - along_degree(q, degree)))
 
     def _step(

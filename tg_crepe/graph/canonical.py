@@ -208,11 +208,8 @@ def _sparse_edges(adjacency: Adjacency) -> tuple[Tensor, OptTensor, int]:
     weight: OptTensor
     if isinstance(adjacency, Tensor):
         shape = tuple(adjacency.shape)
-        if adjacency.layout == torch.sparse_coo:
-            edge_index, weight = adjacency._indices(), adjacency._values()  # uncoalesced too: repeats are summed later
-        else:
-            coo = adjacency.to_sparse_coo()
-            edge_index, weight = coo.indices(), coo.values()
+        coo = adjacency.to_sparse_coo()
+        edge_index, weight = coo._indices(), coo._values()  # uncoalesced too: repeats are summed later
     elif hasattr(adjacency, "tocoo"):  # SciPy
         coo = adjacency.tocoo()
         shape = tuple(coo.shape)

@@ -59,7 +59,8 @@ def knn_graph(
     x = _check_features(x, k)
     unit = None
     if metric == "cosine" or kernel == "cosine":
-        unit = _unit_rows(x, warn=metric == "cosine")
+        # In double precision: the rounding of a norm depends on the device, and must not decide about an edge.
+        unit = _unit_rows(x.double(), warn=metric == "cosine")
     points = unit if metric == "cosine" and unit is not None else x
     neighbor, distance = nearest_neighbors(points, k, backend, memory_budget)
 
@@ -90,7 +91,7 @@ def _check_features(x: Tensor, k: int) -> Tensor:
     if x.is_complex():
         raise ValueError(f"'x' must be of a real dtype, got {x.dtype}")
     check_count("k", k, high=x.size(0) - 1, high_name="num_nodes - 1")
-    x = x.detach()
+    x = x.detach().contiguous()  # sums over a row must not depend on its layout in memory
     if x.dtype not in (torch.float32, torch.float64):
         x = x.to(torch.get_default_dtype())
     check_finite_rows("x", x)
@@ -113,4 +114,4 @@ def _similarity(unit: Tensor | None, neighbor: Tensor) -> Tensor:
     """Cosine similarity of every row with its neighbours, a column of neighbours at a time to save memory."""
     if unit is None:
         raise RuntimeError("the cosine kernel needs unit rows")
-    return torch.stack([(unit.double() * unit[column].double()).sum(dim=1) for column in neighbor.t()], dim=1)
+    return torch.stack([(unit * unit[column]).sum(dim=1) for column in neighbor.t()], dim=1)

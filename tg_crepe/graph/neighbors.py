@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -22,8 +23,8 @@ def nearest_neighbors(x: Tensor, k: int, backend: str, memory_budget: float) -> 
     r"""The exact :math:`k` nearest other rows of every row of ``x``.
 
     A quick search gives :math:`k + 8` candidates, which are ranked by :math:`\|x_i - x_j\|` in double precision, then
-    by index. Rows whose last candidate is not clearly farther than the :math:`k`-th neighbour are searched again with
-    twice as many, so rounding in the search never decides about an edge.
+    by index. Rows whose last candidate is not clearly farther than the :math:`k`-th neighbour are searched again in
+    double precision, then with twice as many candidates, so rounding in the search never decides about an edge.
 
     Args:
         x (torch.Tensor): Finite features, of shape :obj:`[num_nodes, num_features]`.
@@ -34,57 +35,76 @@ def nearest_neighbors(x: Tensor, k: int, backend: str, memory_budget: float) -> 
     Returns:
         Indices of shape :obj:`[num_nodes, k]` and distances in double precision, ascending, of the same shape.
     """
-    exact = x.double()
-    points, scale = _search_points(exact)
-    search, block = _make_search(points, backend, memory_budget)
-    slack = _rounding_slack(points)
-    budget = memory_budget * 2**20
+    exact, scale = _scaled(x)
     num_nodes = x.size(0)
     neighbor = torch.empty(num_nodes, k, dtype=torch.long, device=x.device)
     distance = torch.empty(num_nodes, k, dtype=torch.float64, device=x.device)
 
-    # Rows still to be searched and the number of candidates for them; blocks of rows shrink as candidates grow.
-    todo = [(rows, k + _SPARE) for rows in torch.arange(num_nodes, device=x.device).split(block)][::-1]
+    def settle(rows: Tensor, search: Search, count: int, slack: float) -> Tensor:
+        """Writes the neighbours of ``rows`` and returns the rows where they are not certain yet."""
+        found, rough = search(rows, min(count + 1, num_nodes))  # one more: a row usually finds itself
+        _validate(found, rough, num_nodes)
+        neighbor[rows], squared, error = _rank(exact, rows, found, rough, k, memory_budget)
+        distance[rows] = squared.sqrt() * scale
+        unsure = rough[:, -1].double() - (2 * error).clamp(min=slack) <= squared[:, -1]
+        again = rows[unsure & (found.size(1) < num_nodes)]
+        bar.update(rows.numel() - again.numel())
+        return again
+
+    rows = torch.arange(num_nodes, device=x.device)
     with tqdm(total=num_nodes, desc="nearest neighbours", unit="node", delay=3, disable=None, leave=False) as bar:
-        while todo:
-            rows, count = todo.pop()
-            found, rough = search(rows, min(count + 1, num_nodes))  # one more: a row usually finds itself
-            _validate(found, rough, num_nodes)
-            neighbor[rows], squared = _rank(exact, rows, found, k, budget)
-            distance[rows] = squared.sqrt()
-            unsure = (rough[:, -1].double() - slack) * scale**2 <= squared[:, -1]
-            again = rows[unsure & (found.size(1) < num_nodes)]
-            if again.numel():
-                fewer = max(1, block * (k + _SPARE) // (2 * count))
-                todo.extend((part, 2 * count) for part in again.split(fewer))
-            bar.update(rows.numel() - again.numel())
+        for search, block, count, slack in _attempts(exact, k, backend, memory_budget):
+            rows = torch.cat([settle(part, search, count, slack) for part in rows.split(block)])
+            if rows.numel() == 0:
+                break
     return neighbor, distance
 
 
-def _search_points(exact: Tensor) -> tuple[Tensor, float]:
-    """Centred and scaled rows in single precision for the search: squares lose less and cannot overflow."""
-    centred = exact - exact.mean(dim=0)
-    scale = float(centred.abs().max()) or 1.0
-    return (centred / scale).float(), scale
+def _scaled(x: Tensor) -> tuple[Tensor, float]:
+    """Rows in double precision divided by a power of two, which is exact: squares cannot overflow or vanish."""
+    scale = 2.0 ** (math.frexp(float(x.abs().max()))[1] - 1)
+    return x.double() / scale, scale
+
+
+def _attempts(exact: Tensor, k: int, backend: str, memory_budget: float) -> Iterator[tuple[Search, int, int, float]]:
+    """Search, block of rows, candidates and slack: the backend's search, then one in double precision that grows.
+
+    Double precision tells rows apart that lie close together far from the mean; what it cannot tell apart is a tie,
+    and ties need more candidates. The search sees centred rows, since squares of an offset would swallow the rest.
+    """
+    count = k + _SPARE
+    points = (exact - exact.mean(dim=0)).float()
+    yield *_make_search(points, backend, memory_budget), count, _rounding_slack(points)
+    points = exact - exact.mean(dim=0)
+    search, block = _make_search(points, "torch", memory_budget)
+    while True:
+        yield search, block, count, _rounding_slack(points)
+        count, block = 2 * count, max(1, block // 2)
 
 
 def _rounding_slack(points: Tensor) -> float:
-    """How far a squared distance from a search in single precision may be off: a few ulps of the largest norm."""
+    """How far a squared distance from a search may be off: a few ulps of the largest norm."""
     largest = float(points.double().square().sum(dim=1).max())
-    return (8 + points.size(1) ** 0.5) * torch.finfo(torch.float32).eps * 2 * largest
+    return (8 + points.size(1) ** 0.5) * torch.finfo(points.dtype).eps * 2 * largest
 
 
-def _rank(exact: Tensor, rows: Tensor, found: Tensor, k: int, budget: float) -> tuple[Tensor, Tensor]:
-    """The first ``k`` candidates by (squared distance, index), the row itself left out."""
-    found = found.sort(dim=1)[0]  # ascending index, so that a stable sort by distance breaks ties by index
+def _rank(
+    exact: Tensor, rows: Tensor, found: Tensor, rough: Tensor, k: int, memory_budget: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The first ``k`` candidates by (squared distance, index), the row itself left out, and the search's error.
+
+    The error tells of a search that is less precise than it should be (TF32, autocast).
+    """
+    found, order = found.sort(dim=1)  # ascending index, so that a stable sort by distance breaks ties by index
     squared = torch.empty(found.shape, dtype=torch.float64, device=exact.device)
-    step = max(1, int(budget / (found.size(1) * exact.size(1) * 8 * 2)))
+    step = max(1, int(memory_budget * 2**20 / (found.size(1) * exact.size(1) * 8 * 2)))
     for start in range(0, rows.numel(), step):
         part = slice(start, start + step)
         squared[part] = (exact[found[part]] - exact[rows[part]].unsqueeze(1)).square_().sum(dim=2)
+    error = (rough.gather(1, order) - squared).abs().amax(dim=1)
     squared[found == rows.unsqueeze(1)] = float("inf")
     squared, order = squared.sort(dim=1, stable=True)
-    return found.gather(1, order[:, :k]), squared[:, :k]
+    return found.gather(1, order[:, :k]), squared[:, :k], error
 
 
 def _validate(found: Tensor, rough: Tensor, num_nodes: int) -> None:
@@ -107,7 +127,7 @@ def _make_search(points: Tensor, backend: str, memory_budget: float) -> tuple[Se
     if backend == "torch_cluster":
         return _torch_cluster_search(points), 4096
     # The block of distances, and as much again for what topk makes of it.
-    block = max(16, min(4096, int(memory_budget * 2**20 / (points.size(0) * 4 * 2))))
+    block = max(16, min(4096, int(memory_budget * 2**20 / (points.size(0) * points.element_size() * 2))))
     return _torch_search(points), block
 
 

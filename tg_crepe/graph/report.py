@@ -69,8 +69,9 @@ def graph_report(
         num_nodes (int, optional): The number of nodes. (default: :obj:`None`, from ``y``, ``mask`` or the graph)
     """
     check_tensor("mask", mask)
-    if num_nodes is None and y is not None:
-        num_nodes = y.size(0)
+    if y is not None:
+        y = _check_classes(y, num_nodes)
+        num_nodes = y.numel()
     if num_nodes is None and mask.dtype == torch.bool:
         num_nodes = mask.numel()
     graph, notes = canonical_graph(edge_index, edge_weight, num_nodes)
@@ -91,9 +92,19 @@ def graph_report(
         degree_min=float(degree.min()) if degree.numel() else 0.0,
         degree_median=float(degree.median()) if degree.numel() else 0.0,
         degree_max=float(degree.max()) if degree.numel() else 0.0,
-        homophily=None if y is None else _homophily(graph.edge_index, graph.edge_weight, y.view(-1)),
+        homophily=None if y is None else _homophily(graph.edge_index, graph.edge_weight, y),
         repairs=tuple(notes),
     )
+
+
+def _check_classes(y: Tensor, num_nodes: int | None) -> Tensor:
+    """One class a node: a plain tensor of shape :obj:`[num_nodes]`."""
+    if check_tensor("y", y).dim() == 2 and y.size(1) == 1:
+        y = y.squeeze(1)
+    if y.dim() != 1 or (num_nodes is not None and y.numel() != num_nodes):
+        expected = "[num_nodes]" if num_nodes is None else f"[num_nodes] = [{num_nodes}]"
+        raise ValueError(f"'y' must be of shape {expected} (one class a node), got {list(y.shape)}")
+    return y
 
 
 def _homophily(edge_index: Tensor, edge_weight: Tensor, y: Tensor) -> float | None:

@@ -14,6 +14,9 @@ _CHECK_EVERY = 10
 #: The residual of a Ritz pair relative to its eigenvalue; the eigenvalue's own error is about the square of it.
 _RESIDUAL = 3e-3
 
+#: A new Lanczos direction shorter than this is rounding noise (the matrix has norm 1).
+_BREAKDOWN = 1e-12
+
 
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
     r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}` as a sparse CSR tensor; a node without edges has a zero row."""
@@ -73,30 +76,35 @@ def _lanczos(
     """The ``wanted`` largest Ritz pairs of ``matrix`` on the range of ``project``, largest first."""
     n = matrix.size(0)
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(n, generator=generator, dtype=torch.float64).to(matrix.device)
-    q = project(start)
-    q = q / q.norm()
-    basis = q.new_empty(steps, n)
-    alpha, beta = q.new_empty(steps), q.new_empty(steps)
-    for step in range(steps):
-        basis[step] = q
-        r = project(matrix @ q)
-        alpha[step] = q @ r
-        known = basis[: step + 1]
+    basis = matrix.new_empty(steps, n, layout=torch.strided)
+    alpha, beta = basis.new_zeros(steps), basis.new_zeros(steps)
+
+    def orthogonal(r: Tensor, step: int) -> Tensor:
+        """The part of ``r`` that is new after ``step`` basis vectors."""
         for _ in range(2):  # twice is enough to keep the basis orthogonal to machine precision
-            r = r - known.t() @ (known @ r)
-        beta[step] = r.norm()
+            r = project(r - basis[:step].t() @ (basis[:step] @ r))
+        return r
+
+    for step in range(steps):
+        if step == 0 or beta[step - 1] == 0:
+            r = torch.randn(n, generator=generator, dtype=torch.float64).to(matrix.device)
+            r = orthogonal(r, step)
+        basis[step] = r / r.norm()
+        r = matrix @ basis[step]
+        alpha[step] = basis[step] @ r
+        r = orthogonal(r, step + 1)
+        # Below that it is noise: the basis spans an invariant subspace, and a fresh vector finds what lies outside of
+        # it (repeated eigenvalues).
+        beta[step] = torch.where(r.norm() > _BREAKDOWN, r.norm(), 0.0)
         last = step + 1 == steps
-        if last or (step + 1 >= wanted and (step + 1) % _CHECK_EVERY == 0):
-            exhausted = float(beta[step]) < 1e-12
+        if last or (step + 1 >= wanted and (step + 1) % _CHECK_EVERY == 0 and beta[step] > 0):
             tridiagonal = torch.diag(alpha[: step + 1])
             tridiagonal += torch.diag(beta[:step], 1) + torch.diag(beta[:step], -1)
             values, inner = torch.linalg.eigh(tridiagonal)
             values, inner = values.flip(0)[:wanted], inner.flip(1)[:, :wanted]
             error = beta[step] * inner[-1].abs()
-            if last or exhausted or bool((error <= residual * (1 - values)).all()):
+            if last or bool((error <= residual * (1 - values)).all()):
                 break
-        q = r / beta[step].clamp(min=1e-300)
     return values, basis[: step + 1].t() @ inner
 
 
