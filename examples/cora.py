@@ -1,9 +1,8 @@
 """Citation graphs with their public split: CREPE beside other models, by the graph alone.
 
-    python examples/cora.py --root DIR --name Cora
-
-DIR holds the files of PyG's ``Planetoid`` data set, ``DIR/Cora/raw/ind.cora.x`` and so on. It is only read. Without
-them the script runs on a random graph of seven blocks.
+Run ``python examples/cora.py --root DIR --name Cora``, where DIR holds the files of PyG's ``Planetoid`` data set
+(``DIR/Cora/raw/ind.cora.x`` and so on); it is only read. Without them the script runs on a random graph of seven
+blocks.
 """
 
 from __future__ import annotations
@@ -84,6 +83,7 @@ def main() -> None:
         error = 100 * float((label != data.y)[data.test_mask].double().mean())
         unreached = int((label[data.test_mask] < 0).sum())
         print(f"{name:<22}{error:>10.1f}{unreached:>12}{seconds:>10.2f}")
+    print("unreached: test nodes that no label reaches; ours leave them without a label, PyG calls them class 0")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Two moons, one random label a class: CREPE beside other models on the same graph.
 
-    python examples/two_moons.py --noise 0.1 --seeds 20
+Run ``python examples/two_moons.py --noise 0.1 --seeds 20``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from tg_crepe import knn_graph
 from tg_crepe.graph import CanonicalGraph, canonical_graph
 
 
-def random_graph(seed: int, num_nodes: int = 12, density: float = 0.4, dtype: torch.dtype = torch.float64) -> CanonicalGraph:
+def random_graph(
+    seed: int, num_nodes: int = 12, density: float = 0.4, dtype: torch.dtype = torch.float64
+) -> CanonicalGraph:
     """A connected random graph with weights over three orders of magnitude."""
     rng = np.random.default_rng(seed)
     weight = np.where(rng.random((num_nodes, num_nodes)) < density, 10 ** rng.uniform(-2, 1, (num_nodes, num_nodes)), 0)

@@ -74,7 +74,9 @@ def solve_with_cvxpy(case: Case) -> tuple[np.ndarray, float]:
     u = cp.Variable((14, 3))
     problem = case.problem
     quadratic = cp.sum_squares(u - problem.u_prev.numpy()) / (2 * problem.time_step)
-    objective = quadratic - cp.sum(cp.multiply(problem.linear.numpy(), u)) + cp.sum(cp.abs(dense_gradient(case.graph) @ u))
+    objective = (
+        quadratic - cp.sum(cp.multiply(problem.linear.numpy(), u)) + cp.sum(cp.abs(dense_gradient(case.graph) @ u))
+    )
     conditions = []
     for x in range(14):
         label = int(case.y[x])

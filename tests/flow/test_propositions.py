@@ -1,4 +1,4 @@
-"""The propositions of the paper, item by item, along trajectories in double precision that are solved to a tight gap."""
+"""The propositions of the paper, item by item, along trajectories in double precision solved to a tight gap."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -144,7 +144,7 @@ def test_proposition_3_steps_are_summable(graph_name, normaliser):
 
 @pytest.mark.parametrize("normaliser", ["l1", "median", "degree_median"])
 def test_proposition_3_flow_converges_to_a_point_with_both_signs(normaliser):
-    graph, y = moons(1, num_nodes=120)
+    graph, _ = moons(1, num_nodes=120)
     u = start_off_degree(graph, 1, seed=2, coupled=False)
     result = RatioFlow(normaliser, time_step=5.0, max_steps=200, tol=1e-6)(u, graph)
     assert result.status == "converged"
@@ -228,5 +228,7 @@ def test_with_label_priors_orthogonality_is_lost():
     graph = GRAPHS["random"]()
     y = torch.full((graph.num_nodes,), -1)
     y[:3] = torch.arange(3)
-    trace = RatioFlow("l1", 1.0, max_steps=3, tol=1e-300)(start_off_degree(graph, 3), graph, LabelCoupling(y, 1.0)).trace
+    trace = RatioFlow("l1", 1.0, max_steps=3, tol=1e-300)(
+        start_off_degree(graph, 3), graph, LabelCoupling(y, 1.0)
+    ).trace
     assert float(trace["degree_violation"][-1]) > 1e-3 * float(graph.degree.norm())

@@ -16,7 +16,14 @@ def test_trace_has_a_row_for_the_start_and_one_a_step():
     assert trace["step"].tolist() == [0, 1, 2, 3]
     assert trace["energy"].shape == trace["norm"].shape == trace["ratio"].shape == (4, 3)
     torch.testing.assert_close(trace["sum_of_ratios"], trace["ratio"].sum(dim=1))
-    assert set(trace) >= {"change", "gap", "inner_iterations", "degree_violation", "coupling_violation", "margin_violation"}
+    assert set(trace) >= {
+        "change",
+        "gap",
+        "inner_iterations",
+        "degree_violation",
+        "coupling_violation",
+        "margin_violation",
+    }
     assert math.isnan(float(trace["gap"][0]))
     assert result.status == "converged"  # a clock that ran to its end
     assert float(result.u.norm()) == pytest.approx(1)
@@ -80,8 +87,11 @@ def test_order_of_nodes_and_classes_only_permutes_the_flow():
     generator = torch.Generator().manual_seed(0)
     nodes, classes = torch.randperm(60, generator=generator), torch.tensor([2, 0, 1])
     place = torch.empty(60, dtype=torch.long).index_put_((nodes,), torch.arange(60))  # new number of an old node
-    moved, _ = canonical_graph(torch.cat([place[graph.edge_index], place[graph.edge_index].flip(0)], dim=1),
-                               torch.cat([graph.edge_weight, graph.edge_weight]), 60)
+    moved, _ = canonical_graph(
+        torch.cat([place[graph.edge_index], place[graph.edge_index].flip(0)], dim=1),
+        torch.cat([graph.edge_weight, graph.edge_weight]),
+        60,
+    )
     flow = RatioFlow("l1", [0.5, 1.0])
     one = flow(u, graph, LabelCoupling(y, 1.0))
     renamed = torch.where(y >= 0, torch.argsort(classes)[y.clamp(min=0)], -1)

@@ -53,7 +53,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
     What a user can put right is one line on stderr, without a usage text around it and without a traceback.
     """
-    usage_error: Any = typer.BadParameter.__base__  # typer brings its own click from 0.26 on, so it has the class
+    usage_error: Any = typer.BadParameter.__base__  # UsageError; new typer brings its own click, old typer does not
     try:
         code = app(args=None if args is None else list(args), prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
@@ -61,16 +61,16 @@ def run(args: Sequence[str] | None = None) -> int:
     except (ImportError, OSError) as error:
         return _fail(str(error))
     except typer.Abort:
-        return _fail("interrupted", _INTERRUPTED)
+        return _INTERRUPTED
     return code if isinstance(code, int) else 0
 
 
-def _fail(message: str, code: int = USAGE_ERROR) -> int:
-    """One line on stderr."""
+def _fail(message: str) -> int:
+    """One line on stderr, and the exit code."""
     Console(stderr=True).print(
         f"[red]error:[/red] {escape(' '.join(message.split()))}", highlight=False, soft_wrap=True
     )
-    return code
+    return USAGE_ERROR
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def demo(
     _check_folder(out, force)
     require("matplotlib", extra="plot")
     datasets = require("sklearn.datasets", extra="sklearn")
-    from tg_crepe import LGC, CrepePropagation, NearestNeighbor
+    from tg_crepe import CrepePropagation
 
     # The spinner must be gone before anything is printed: both end up on one terminal.
     progress: Console = ctx.obj
@@ -64,22 +64,15 @@ def demo(
         description = _describe(task, labels_per_class, time.perf_counter() - start)
     screen.print(description)
 
-    table = Table("model", *(Column(name, justify="right") for name in _COLUMNS))
-    results = {}
-    for model in (CrepePropagation(), LGC(), NearestNeighbor()):
-        name = type(model).__name__
-        with progress.status(name):
-            start = time.perf_counter()
-            results[name] = task.propagate(model)
-            table.add_row(name, *_row(task, results[name], time.perf_counter() - start))
+    table, result = _compare(task, progress)
     screen.print(table)
 
     with progress.status("pictures"):
         moons = _make_task(datasets.make_moons(_MOONS, noise=0.1, random_state=seed), 1, seed)
         pictures = {
             "two_moons.png": _draw_moons(moons, moons.propagate(CrepePropagation())),
-            "energy.png": _draw_energy(results["CrepePropagation"]),
-            "certainty.png": _draw_certainty(task, results["CrepePropagation"]),
+            "energy.png": _draw_energy(result),
+            "certainty.png": _draw_certainty(task, result),
         }
         _write(pictures, out)
     screen.print(f"pictures in {out.resolve()}: {', '.join(pictures)}", markup=False)
@@ -122,6 +115,21 @@ def _describe(task: _Task, labels_per_class: int, seconds: float) -> str:
         f"({labels_per_class} a class); the graph of the {_K} nearest neighbours has {report.num_edges:,} edges "
         f"({seconds:.1f} s). Error on the other {report.num_nodes - report.num_labels:,} images:"
     )
+
+
+def _compare(task: _Task, progress: Console) -> tuple[Table, PropagationResult]:
+    """A row for every model, and the answer of the first, CREPE."""
+    from tg_crepe import LGC, CrepePropagation, NearestNeighbor
+
+    table = Table("model", *(Column(name, justify="right") for name in _COLUMNS))
+    results = []
+    for model in (CrepePropagation(), LGC(), NearestNeighbor()):
+        name = type(model).__name__
+        with progress.status(name):
+            start = time.perf_counter()
+            results.append(task.propagate(model))
+            table.add_row(name, *_row(task, results[-1], time.perf_counter() - start))
+    return table, results[0]
 
 
 def _row(task: _Task, result: PropagationResult, seconds: float) -> list[str]:

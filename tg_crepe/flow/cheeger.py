@@ -104,8 +104,9 @@ def _cheeger_ratio(partition: Tensor, graph: CanonicalGraph) -> float:
 
 
 def hard_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
-    r"""The normalised Cheeger ratio :math:`\mathrm{cut}(A_l) / \min(\mathrm{vol}\, A_l, \mathrm{vol}\, \bar A_l)` of every
-    class of a hard partition: :math:`J/H` of :math:`d \mathbf{1}_{A_l}` with :math:`H` the degree median.
+    r"""The normalised Cheeger ratio of every class of a hard partition,
+    :math:`\mathrm{cut}(A_l) / \min(\mathrm{vol}\, A_l, \mathrm{vol}\, \bar A_l)`: the ratio :math:`J/H` of
+    :math:`d \mathbf{1}_{A_l}` with :math:`H` the degree median.
 
     Args:
         label (torch.Tensor): The class of every node, of shape :obj:`[num_nodes]`.

@@ -15,7 +15,7 @@ _CHECK_EVERY = 10
 _RESIDUAL = 3e-3
 
 #: A new Lanczos direction shorter than this is rounding noise (the matrix has norm 1).
-_BREAKDOWN = 1e-12
+_NOISE = 1e-12
 
 
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
@@ -87,15 +87,14 @@ def _lanczos(
 
     for step in range(steps):
         if step == 0 or beta[step - 1] == 0:
-            r = torch.randn(n, generator=generator, dtype=torch.float64).to(matrix.device)
-            r = orthogonal(r, step)
+            r = orthogonal(torch.randn(n, generator=generator, dtype=torch.float64).to(matrix.device), step)
         basis[step] = r / r.norm()
         r = matrix @ basis[step]
         alpha[step] = basis[step] @ r
         r = orthogonal(r, step + 1)
-        # Below that it is noise: the basis spans an invariant subspace, and a fresh vector finds what lies outside of
-        # it (repeated eigenvalues).
-        beta[step] = torch.where(r.norm() > _BREAKDOWN, r.norm(), 0.0)
+        # Noise means that the basis spans an invariant subspace; a fresh vector finds what lies outside of it, the
+        # copies of a repeated eigenvalue for one.
+        beta[step] = torch.where(r.norm() > _NOISE, r.norm(), 0.0)
         last = step + 1 == steps
         if last or (step + 1 >= wanted and (step + 1) % _CHECK_EVERY == 0 and beta[step] > 0):
             tridiagonal = torch.diag(alpha[: step + 1])

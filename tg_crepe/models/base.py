@@ -106,7 +106,8 @@ class EnergyModel(BaseTransform, ABC):
             if data.get(name) is None:
                 raise ValueError(f"'data.{name}' must be a tensor, got None")
         edge_index, edge_weight = _graph_of(data)
-        result = self._propagate(data.y, edge_index, data.train_mask, edge_weight, None, None, data.num_nodes)
+        num_nodes = None if data.get("x") is None else data.x.size(0)
+        result = self._propagate(data.y, edge_index, data.train_mask, edge_weight, None, None, num_nodes)
         data.pseudo_y, data.pseudo_prob = result.label, result.prob
         data.certainty, data.pseudo_mask = result.certainty, result.pseudo_mask
         return data

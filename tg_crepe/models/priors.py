@@ -46,6 +46,8 @@ def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
                 f"got {class_prior.numel()}"
             )
         volume = class_prior.to(positive)[task.classes]
+        if task.multi_label and bool((volume >= 1).any()):
+            raise ValueError(f"'class_prior' of a finding must lie below 1, got {class_prior.tolist()}")
         return volume if task.multi_label else volume / volume.sum()
     if class_prior == "uniform":
         return torch.full_like(positive, 1 / rivals)

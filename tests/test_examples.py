@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+MODELS = ["CREPE", "LGC", "Harmonic", "PyG LabelPropagation"]
+
+
+def run(script: str, *arguments: str, data: str | None = None) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "TG_CREPE_DATA"}
+    if data is not None:
+        environment["TG_CREPE_DATA"] = data
+    command = [sys.executable, str(EXAMPLES / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def errors(text: str) -> dict[str, float]:
+    """The first number behind the name of every model."""
+    found = {model: re.search(rf"^{model} +([\d.]+)", text, re.MULTILINE) for model in MODELS}
+    return {model: float(match.group(1)) for model, match in found.items() if match}
+
+
+def test_two_moons_prints_a_row_a_model_and_writes_its_numbers(tmp_path):
+    pytest.importorskip("sklearn", reason="the moons need the extra 'sklearn'")
+    table = errors(run("two_moons.py", "--seeds", "1", "--start-seed", "100", "--csv", str(tmp_path / "moons.csv")))
+    assert list(table) == MODELS
+    assert table["CREPE"] < 2
+    with (tmp_path / "moons.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["model"], row["seed"]) for row in rows] == [(model, "100") for model in MODELS]
+    for row in rows:
+        assert float(row["error"]) == pytest.approx(table[row["model"]], abs=0.005)
+
+
+def test_cora_without_data_runs_on_a_stand_in_and_says_so(tmp_path):
+    text = run("cora.py", "--root", str(tmp_path / "nowhere"))
+    assert "this is a synthetic stand-in, not Cora" in text
+    assert list(errors(text)) == MODELS
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cora_runs_on_the_real_graph(data_root):
+    if not (data_root / "planetoid" / "Cora" / "raw").is_dir():
+        pytest.skip("there is no planetoid/Cora/raw in TG_CREPE_DATA")
+    text = run("cora.py", data=str(data_root))
+    assert "Cora, public split: 2,708 nodes" in text
+    table = errors(text)
+    assert list(table) == MODELS
+    assert all(error < 40 for error in table.values())
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_examples_are_short(script):
+    assert len(script.read_text().splitlines()) < 120
