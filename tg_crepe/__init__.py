@@ -1,10 +1,16 @@
 """Pseudo-labels from a few labels and a graph, by the normalised 1-Laplacian energy (CREPE)."""
 
-from tg_crepe.energy import GraphGradient
-from tg_crepe.flow import CheegerPartition, RatioFlow, cheeger_partition
-from tg_crepe.graph import FeatureKNNGraph, graph_report, knn_graph
-from tg_crepe.models import LGC, CrepePropagation, EnergyModel, Harmonic, NearestNeighbor, PropagationResult
-from tg_crepe.warnings import ConvergenceWarning, GraphWarning
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tg_crepe.energy import GraphGradient
+    from tg_crepe.flow import CheegerPartition, RatioFlow, cheeger_partition
+    from tg_crepe.graph import FeatureKNNGraph, graph_report, knn_graph
+    from tg_crepe.models import LGC, CrepePropagation, EnergyModel, Harmonic, NearestNeighbor, PropagationResult
+    from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
 __version__ = "0.1.0"
 
@@ -25,3 +31,25 @@ __all__ = [
     "graph_report",
     "knn_graph",
 ]
+
+# Where a public name lives. Names are imported when they are first asked for: PyG takes seconds to import, and the
+# command line's help should not wait for it.
+_HOME = {
+    "energy": ("GraphGradient",),
+    "flow": ("CheegerPartition", "RatioFlow", "cheeger_partition"),
+    "graph": ("FeatureKNNGraph", "graph_report", "knn_graph"),
+    "models": ("LGC", "CrepePropagation", "EnergyModel", "Harmonic", "NearestNeighbor", "PropagationResult"),
+    "warnings": ("ConvergenceWarning", "GraphWarning"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"tg_crepe.{module}"), name)
+            return value
+    raise AttributeError(f"module 'tg_crepe' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
