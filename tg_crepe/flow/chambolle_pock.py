@@ -22,7 +22,7 @@ class PrimalDualState:
     Args:
         u (torch.Tensor): The primal point, always in :math:`C` after an iteration, of shape
             :obj:`[num_nodes, num_classes]`.
-        u_bar (torch.Tensor): Its extrapolation, of the same shape.
+        u_bar (torch.Tensor): Its extrapolation, of the same shape, in the form that the backend keeps.
         dual (torch.Tensor): :math:`\|\mathbf{z}\|_\infty \leq 1`, one value an edge and class, in the layout of the
             backend that made it.
     """
@@ -36,11 +36,19 @@ class Backend(Protocol):
     """The seam behind which an implementation may fuse whatever it likes."""
 
     def start(self, u: Tensor, dual: Tensor | None = None) -> PrimalDualState:
-        """The state at ``u``, with a zero dual unless one of an earlier state is given."""
+        """The state at ``u``, with a zero dual unless one of an earlier state is given, which it may overwrite."""
+        ...
+
+    def restart(self, state: PrimalDualState) -> PrimalDualState:
+        """The same point and dual without momentum."""
         ...
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
-        """One iteration with primal step ``rho`` and extrapolation ``theta``."""
+        """One iteration with primal step ``rho`` and extrapolation ``theta``; it may overwrite the given state."""
+        ...
+
+    def energy(self, u: Tensor) -> Tensor:
+        """The energy J of every class, in double precision, of shape :obj:`[num_classes]`."""
         ...
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
@@ -100,5 +108,5 @@ def solve_inner(
         if since_restart >= _RESTART_EVERY:
             if gap > 0.5 * gap_then:
                 rho = problem.time_step
-                state = PrimalDualState(state.u, state.u, state.dual)
+                state = backend.restart(state)
             since_restart, gap_then = 0, gap

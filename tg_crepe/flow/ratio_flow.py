@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.energy.constraint import Constraint
-from tg_crepe.energy.dirichlet import ratio, total_variation
+from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
 from tg_crepe.flow.backends.reference import ReferenceBackend
 from tg_crepe.flow.chambolle_pock import Backend, solve_inner
@@ -142,7 +142,8 @@ class RatioFlow:
         backend = backend or ReferenceBackend(graph)
         clock = self._clock()
         u = u / u.double().norm().to(u.dtype)
-        point = self._evaluate(u, graph)
+        dual = None if dual is None else dual.clone()  # backends work in place
+        point = self._evaluate(u, graph, backend)
         trace = Trace()
         self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
         status: Status = "converged" if self._has_clock else "step_limit"
@@ -153,14 +154,14 @@ class RatioFlow:
                 status = "converged"
                 break
             problem = InnerProblem(u, point.linear.to(u.dtype), raw_step * scale, here)
-            u_half, dual, gap, iterations, accepted = self._step(problem, backend, dual, point, graph)
+            u_half, dual, gap, iterations, accepted = self._step(problem, backend, dual, point)
             if not accepted:
                 # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
                 status = "converged" if gap <= _END_GAP * float(point.energy.sum()) else "stalled"
                 break
             u_next = u_half / u_half.double().norm().to(u.dtype)
             change = float((u_next - u).double().norm())
-            following = self._evaluate(u_next, graph)
+            following = self._evaluate(u_next, graph, backend)
             decrease = float((following.norm * (point.ratio - following.ratio)).sum())
             self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
             total = float(point.energy.sum())
@@ -184,23 +185,23 @@ class RatioFlow:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
         return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(u.double().abs().sum())
 
-    def _evaluate(self, u: Tensor, graph: CanonicalGraph) -> _Point:
+    def _evaluate(self, u: Tensor, graph: CanonicalGraph, backend: Backend) -> _Point:
         """J, H, R and the linear term R (q − q̃) at a point."""
         degree = graph.degree.double()
-        energy = total_variation(u, graph)
+        energy = backend.energy(u)
         norm, q = self.normaliser(u.double(), degree)
         value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
         return _Point(energy, norm, value, value * (q - along_degree(q, degree)))
 
     def _step(
-        self, problem: InnerProblem, backend: Backend, dual: OptTensor, point: _Point, graph: CanonicalGraph
+        self, problem: InnerProblem, backend: Backend, dual: OptTensor, point: _Point
     ) -> tuple[Tensor, Tensor, float, int, bool]:
         """Solves one inner problem and says whether its answer may be taken."""
         before = problem.constraint.project(problem.u_prev)
         energy = float(point.energy.sum())
         # Rounding of the sums that P is made of; without it a converged flow would be refused.
         noise = 16 * torch.finfo(problem.u_prev.dtype).eps * energy
-        accept_below = float(problem.smooth_part(before) + total_variation(before, graph).sum()) + noise
+        accept_below = float(problem.smooth_part(before) + backend.energy(before).sum()) + noise
         gap_tol = math.inf if self.gap_tol is None else max(self.gap_tol * energy, noise)
         state, certificate, iterations = solve_inner(
             problem,

@@ -170,7 +170,7 @@ def _check_edge_index(edge_index: Tensor) -> Tensor:
         raise ValueError(f"'edge_index' must be of shape [2, num_edges], got {list(edge_index.shape)}")
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"'edge_index' must be of dtype torch.int64, got {edge_index.dtype}")
-    edge_index = edge_index.as_subclass(Tensor).long()
+    edge_index = (edge_index.as_tensor() if hasattr(edge_index, "as_tensor") else edge_index).long()  # PyG's EdgeIndex
     bad = (edge_index < 0).any(dim=0)
     if bool(bad.any()):
         raise ValueError(

@@ -30,6 +30,10 @@ class ReferenceBackend:
             dual = u.new_zeros(self.graph.num_edges, u.size(1))
         return PrimalDualState(u, u, dual)
 
+    def restart(self, state: PrimalDualState) -> PrimalDualState:
+        """The same point and dual without momentum."""
+        return PrimalDualState(state.u, state.u, state.dual)
+
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration, see :func:`~tg_crepe.flow.chambolle_pock.solve_inner`."""
         v_bar = state.u_bar * inverse_degree(self.graph.degree).unsqueeze(-1)
@@ -44,9 +48,13 @@ class ReferenceBackend:
         r""":math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`."""
         return self.gradient.adjoint(dual, self.graph.edge_index, self.graph.edge_weight, self.graph.degree)
 
+    def energy(self, u: Tensor) -> Tensor:
+        """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
+        return total_variation(u, self.graph)
+
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
-        energy = total_variation(state.u, self.graph).sum()
+        energy = self.energy(state.u).sum()
         # In double precision: the gap is a small difference of large sums.
         dual = state.dual.double()
         graph = self.graph

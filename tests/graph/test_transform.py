@@ -1,0 +1,112 @@
+import pytest
+import torch
+import torch_geometric.transforms as T
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import DatasetAdapter
+
+from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph
+
+
+def features(num_nodes=30, seed=0):
+    return torch.randn(num_nodes, 4, generator=torch.Generator().manual_seed(seed))
+
+
+def test_the_transform_writes_the_graph_of_the_features():
+    data = FeatureKNNGraph(k=3)(Data(x=features()))
+    edge_index, edge_weight = knn_graph(features(), 3)
+    assert torch.equal(data.edge_index, edge_index)
+    assert torch.equal(data.edge_weight, edge_weight)
+    assert set(data.keys()) == {"x", "edge_index", "edge_weight"}
+    assert data.num_nodes == 30
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "euclidean"},
+        {"backend": "torch"},
+        {"kernel": "uniform"},
+        {"kernel": "cosine"},
+        {"symmetrize": "mutual"},
+    ],
+)
+def test_every_option_reaches_the_graph(options):
+    data = FeatureKNNGraph(k=4, **options)(Data(x=features()))
+    edge_index, edge_weight = knn_graph(features(), 4, **options)
+    assert torch.equal(data.edge_index, edge_index)
+    assert torch.equal(data.edge_weight, edge_weight)
+
+
+def test_the_default_is_twenty_neighbours():
+    data = FeatureKNNGraph()(Data(x=features()))
+    assert torch.equal(data.edge_index, knn_graph(features(), 20)[0])
+
+
+def test_what_belonged_to_former_edges_is_removed():
+    old = torch.tensor([[0, 1], [1, 0]])
+    adj_t = torch.sparse_coo_tensor(old, torch.ones(2), (30, 30), check_invariants=True)
+    y = torch.arange(30)
+    data = Data(x=features(), y=y, edge_index=old, edge_attr=torch.ones(2, 3), edge_weight=torch.ones(2), adj_t=adj_t)
+    result = FeatureKNNGraph(k=3)(data)
+    assert set(result.keys()) == {"x", "y", "edge_index", "edge_weight"}
+    assert torch.equal(result.edge_weight, knn_graph(features(), 3)[1])
+    assert torch.equal(result.y, y)
+
+
+def test_the_given_data_are_not_modified():
+    old = torch.tensor([[0, 1], [1, 0]])
+    data = Data(x=features(), edge_index=old, edge_attr=torch.ones(2, 3))
+    FeatureKNNGraph(k=3)(data)
+    assert set(data.keys()) == {"x", "edge_index", "edge_attr"}
+    assert data.edge_index is old
+    assert torch.equal(data.x, features())
+
+
+def test_repr_shows_neighbours_and_metric():
+    assert repr(FeatureKNNGraph()) == "FeatureKNNGraph(k=20, metric='cosine')"
+    assert repr(FeatureKNNGraph(k=5, metric="euclidean")) == "FeatureKNNGraph(k=5, metric='euclidean')"
+
+
+def test_the_transform_composes():
+    transform = T.Compose([T.NormalizeFeatures(), FeatureKNNGraph(k=3), T.ToUndirected()])
+    data = transform(Data(x=features().abs()))
+    x = T.NormalizeFeatures()(Data(x=features().abs())).x
+    edge_index, edge_weight = knn_graph(x, 3)
+    order = torch.argsort(edge_index[0] * 30 + edge_index[1])
+    assert torch.equal(data.edge_index, edge_index[:, order])  # already both ways, so only sorted
+    assert data.edge_weight.numel() == edge_weight.numel()
+
+
+def test_the_functional_name_works_on_a_datapipe():
+    given = [Data(x=features(seed=seed)) for seed in range(3)]
+    results = list(DatasetAdapter(given).feature_knn_graph(k=3))
+    assert len(results) == 3
+    for seed, data in enumerate(results):
+        assert torch.equal(data.edge_index, knn_graph(features(seed=seed), 3)[0])
+
+
+def test_zero_rows_are_warned_of_once():
+    x = features()
+    x[:2] = 0
+    with pytest.warns(GraphWarning, match=r"2 zero row\(s\)") as record:
+        FeatureKNNGraph(k=3)(Data(x=x))
+    assert len(record) == 1
+
+
+def test_data_without_features_are_refused():
+    with pytest.raises(ValueError, match=r"'data.x' must hold features .* got None"):
+        FeatureKNNGraph(k=3)(Data(edge_index=torch.tensor([[0], [1]])))
+
+
+def test_too_many_neighbours_for_the_data_are_refused():
+    with pytest.raises(ValueError, match="'k' must be an integer in"):
+        FeatureKNNGraph(k=30)(Data(x=features()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"k": 0}, {"k": True}, {"k": 2.0}, {"metric": "l2"}, {"backend": "x"}, {"kernel": "x"}, {"symmetrize": "x"}],
+)
+def test_options_are_checked_at_construction(options):
+    with pytest.raises(ValueError, match=f"'{next(iter(options))}' must be"):
+        FeatureKNNGraph(**options)

@@ -1,0 +1,56 @@
+"""Compiled kernels on several threads.
+
+The kernels release the GIL and are called from a pool of Python threads, each taking the next chunk of nodes. Numba's
+own layers will not do: ``omp`` kills a forked child (a DataLoader worker), and ``workqueue`` cannot be entered from two
+Python threads at once. The number of threads is torch's, so one setting rules both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def _forget_pool() -> None:
+    """A forked child has none of the pool's threads, and must not wait for them."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_pool)
+
+
+def _get_pool(workers: int) -> ThreadPoolExecutor:
+    """The pool of this process, grown when more threads are asked for."""
+    global _pool
+    with _lock:
+        if _pool is None or _pool._max_workers < workers:
+            _pool = ThreadPoolExecutor(workers, thread_name_prefix="tg_crepe")
+        return _pool
+
+
+def for_each_chunk(work: Callable[[int], None], num_chunks: int) -> None:
+    """Calls ``work(chunk)`` for every chunk, on as many threads as torch uses; chunks must not depend on each other."""
+    workers = min(torch.get_num_threads(), num_chunks)
+    if workers <= 1:
+        for chunk in range(num_chunks):
+            work(chunk)
+        return
+    counter = itertools.count()
+
+    def drain() -> None:
+        while (chunk := next(counter)) < num_chunks:
+            work(chunk)
+
+    futures = [_get_pool(workers).submit(drain) for _ in range(workers - 1)]
+    drain()  # this thread takes its share too
+    for future in futures:
+        future.result()
