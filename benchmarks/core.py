@@ -29,7 +29,9 @@ from tg_crepe import LGC, CrepePropagation, GraphWarning, Harmonic, NearestNeigh
 Predict = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def pyg_label_propagation(y: torch.Tensor, edge_index: torch.Tensor, mask: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def pyg_label_propagation(
+    y: torch.Tensor, edge_index: torch.Tensor, mask: torch.Tensor, weight: torch.Tensor
+) -> torch.Tensor:
     # PyG normalises only where no weight is given, so it is done here.
     edge_index, weight = gcn_norm(edge_index, weight, num_nodes=y.numel(), add_self_loops=False)
     model = LabelPropagation(num_layers=50, alpha=0.9)
@@ -73,7 +75,13 @@ def few_labels(seeds: range) -> Iterator[dict[str, object]]:
                 label = predict(truth, edge_index, mask, edge_weight)
                 seconds = time.perf_counter() - start
                 error = 100 * float((label != truth)[~mask].double().mean())
-                yield {"data": f"{data}, {count} a class", "model": name, "seed": seed, "error": error, "seconds": seconds}
+                yield {
+                    "data": f"{data}, {count} a class",
+                    "model": name,
+                    "seed": seed,
+                    "error": error,
+                    "seconds": seconds,
+                }
 
 
 def no_labels(seeds: range) -> Iterator[dict[str, object]]:
@@ -84,8 +92,13 @@ def no_labels(seeds: range) -> Iterator[dict[str, object]]:
             result = cheeger_partition(edge_index, edge_weight, normaliser=normaliser)
             seconds = time.perf_counter() - start
             wrong = 100 * float((result.partition != torch.from_numpy(y).bool()).double().mean())
-            yield {"data": "two moons, noise 0.1, no label", "model": f"cheeger_partition, H = {normaliser}", "seed": seed,
-                   "error": min(wrong, 100 - wrong), "seconds": seconds}
+            yield {
+                "data": "two moons, noise 0.1, no label",
+                "model": f"cheeger_partition, H = {normaliser}",
+                "seed": seed,
+                "error": min(wrong, 100 - wrong),
+                "seconds": seconds,
+            }
 
 
 def write(rows: list[dict[str, object]], path: Path) -> str:

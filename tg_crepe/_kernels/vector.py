@@ -75,7 +75,9 @@ class _Code:
     def spread(self, value: Any, length: int) -> Any:
         empty = ir.Constant(ir.VectorType(self.type, length), ir.Undefined)
         first = self.builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
-        return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), length), [0] * length))
+        return self.builder.shuffle_vector(
+            first, empty, ir.Constant(ir.VectorType(ir.IntType(32), length), [0] * length)
+        )
 
     def multiply_add(self, a: Any, b: Any, c: Any, length: int) -> Any:
         vector = ir.VectorType(self.type, length)
@@ -133,7 +135,7 @@ def _unpack(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
 
 
 @intrinsic
-def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, step, total):  # type: ignore[no-untyped-def]  # noqa: ANN
+def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, step, total):  # type: ignore[no-untyped-def]
     """Updates and clips the dual on the edges ``start`` to ``end`` of a node, and writes Σ w z to ``total``.
 
     For every edge: ``z ← clip(z + step / (1/d_i + 1/d_j) · (v_i − v_j), −1, 1)``. The two copies of an edge stay exact
@@ -153,9 +155,7 @@ def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, s
                 for offset, length in _lanes(min(_BLOCK, num_classes - block), 8 * _REGISTER // code.bits)
             ]
             here = builder.mul(node, width)
-            mine = {
-                offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes
-            }
+            mine = {offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes}
 
             def prepare(edge: Any) -> Any:
                 other = builder.sext(code.scalar(col, edge), _INT)
@@ -180,7 +180,7 @@ def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, s
 
 
 @intrinsic
-def gather(typingctx, row, x, col, value, start, end, total):  # type: ignore[no-untyped-def]  # noqa: ANN
+def gather(typingctx, row, x, col, value, start, end, total):  # type: ignore[no-untyped-def]
     """Writes Σ_e value_e x[col_e] over the edges ``start`` to ``end`` to ``total``: a row of a sparse product."""
     signature = types.void(row, x, col, value, start, end, total)
     num_classes, number = _num_classes(row), x.dtype

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -38,7 +40,7 @@ class NumbaBackend:
         self.weight = adjacency.values().numpy()
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
         self.chunks = _split(self.ptr)
-        self._prepared: tuple[InnerProblem, dict[str, object]] | None = None
+        self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
         self._spare: tuple[Tensor, Tensor] | None = None
 
     def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
@@ -116,12 +118,10 @@ class NumbaBackend:
         smooth, dual, along, distance, size = torch.from_numpy(total.sum(axis=0))
         energy = self.energy(state.u).sum()
         tiny = torch.finfo(torch.float64).tiny
-        residual = torch.maximum(
-            (distance / size.clamp(min=tiny)).sqrt(), (energy - along) / energy.clamp(min=tiny)
-        )
+        residual = torch.maximum((distance / size.clamp(min=tiny)).sqrt(), (energy - along) / energy.clamp(min=tiny))
         return Certificate(smooth + energy, dual, residual)
 
-    def _prepare(self, problem: InnerProblem) -> dict[str, object]:
+    def _prepare(self, problem: InnerProblem) -> dict[str, Any]:
         """What the kernels need of a problem, made once for all of its iterations."""
         if self._prepared is None or self._prepared[0] is not problem:
             from tg_crepe._kernels.vector import row_type
