@@ -68,7 +68,7 @@ def iterate(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def energy(first, last, ptr, col, weight, inverse, u, total):  # type: ignore[no-untyped-def]
-    """Adds Σ w |u_i/d_i − u_j/d_j| over the edges of the nodes, both directions, to ``total`` [L] in double precision."""
+    """Adds Σ w |u_i/d_i − u_j/d_j| over the edges of the nodes, in both directions, to ``total`` [L]."""
     num_classes = u.shape[1]
     here = np.empty(num_classes)
     for i in range(first, last):

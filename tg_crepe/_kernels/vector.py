@@ -178,34 +178,3 @@ def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, s
 
     return signature, codegen
 
-
-@intrinsic
-def gather(typingctx, row, x, col, value, start, end, total):  # type: ignore[no-untyped-def]
-    """Writes Σ_e value_e x[col_e] over the edges ``start`` to ``end`` to ``total``: a row of a sparse product."""
-    signature = types.void(row, x, col, value, start, end, total)
-    num_classes, number = _num_classes(row), x.dtype
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, x, col, value, start, end, total = _unpack(context, builder, signature, args)
-        code = _Code(context, builder, number)
-        for block in range(0, num_classes, _BLOCK):
-            lanes = [
-                (block + offset, length)
-                for offset, length in _lanes(min(_BLOCK, num_classes - block), 8 * _REGISTER // code.bits)
-            ]
-
-            def prepare(edge: Any) -> Any:
-                other = builder.sext(code.scalar(col, edge), _INT)
-                return builder.mul(other, code.constant(num_classes)), code.scalar(value, edge)
-
-            def term(common: Any, edge: Any, offset: int, length: int, total: Any) -> Any:
-                x_row, factor = common
-                there = code.load(x, builder.add(x_row, code.constant(offset)), length)
-                return code.multiply_add(code.spread(factor, length), there, total, length)
-
-            sums = _sum_over_edges(code, lanes, start, end, prepare, term)
-            for result, (offset, length) in zip(sums, lanes, strict=True):
-                code.store(result, total, code.constant(offset), length)
-        return context.get_dummy_value()
-
-    return signature, codegen

@@ -54,21 +54,46 @@ class CanonicalGraph:
         return connected_components(self.edge_index, self.num_nodes)
 
     @cached_property
+    def csr_pattern(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The directed edges by node, which do not depend on the weights.
+
+        Row pointers of shape :obj:`[num_nodes + 1]`, and for each of the :obj:`2 * num_edges` slots the other node
+        (ascending within a row) and the number of the undirected edge.
+        """
+        first, second = self.edge_index
+        below = torch.bincount(second, minlength=self.num_nodes)  # neighbours with a smaller number
+        above = torch.bincount(first, minlength=self.num_nodes)
+        rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=first.device)
+        rowptr[1:] = (below + above).cumsum(0)
+        # The edges are sorted by `first`, so within a row the larger neighbours stand in order already; a stable sort
+        # by `second` orders the smaller ones.
+        number = torch.arange(self.num_edges, device=first.device)
+        by_second = torch.argsort(second, stable=True)
+        at_second = (rowptr[:-1] - (below.cumsum(0) - below))[second[by_second]] + number
+        at_first = (rowptr[:-1] + below - (above.cumsum(0) - above))[first] + number
+        col, edge = torch.empty(2, 2 * self.num_edges, dtype=torch.long, device=first.device)
+        col[at_second], edge[at_second] = first[by_second], by_second
+        col[at_first], edge[at_first] = second, number
+        return rowptr, col, edge
+
+    @cached_property
     def adjacency(self) -> Tensor:
         """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_nodes]`."""
-        row, col = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
-        order = torch.argsort(row * self.num_nodes + col)
-        rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=row.device)
-        rowptr[1:] = torch.bincount(row, minlength=self.num_nodes).cumsum(0)
-        weight = torch.cat([self.edge_weight, self.edge_weight])[order]
-        return sparse_csr(rowptr, col[order], weight, self.num_nodes)
+        rowptr, col, edge = self.csr_pattern
+        return sparse_csr(rowptr, col, self.edge_weight[edge], self.num_nodes)
 
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
-        return CanonicalGraph(self.edge_index, edge_weight, self.num_nodes)
+        graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes)
+        for name in ("csr_pattern", "component"):  # they do not depend on the weights
+            if name in self.__dict__:
+                graph.__dict__[name] = self.__dict__[name]
+        return graph
 
     def subgraph(self, keep: Tensor) -> CanonicalGraph:
         """The graph on the nodes where the mask ``keep`` of shape :obj:`[num_nodes]` holds, renumbered in order."""
+        if bool(keep.all()):
+            return self
         number = keep.cumsum(0) - 1
         inside = keep[self.edge_index].all(dim=0)
         return CanonicalGraph(number[self.edge_index[:, inside]], self.edge_weight[inside], int(keep.sum()))
@@ -111,22 +136,13 @@ def canonical_graph(
     keep = ~loops & ~empty
     row, col, weight = row[keep], col[keep], weight[keep]
 
-    # Sorted by weight within an edge, so that the rounding of a sum does not depend on the order of the input.
-    order = torch.argsort(weight)
-    key = (row * stride + col)[order]
-    key, by_key = torch.sort(key, stable=True)
-    key, position = torch.unique_consecutive(key, return_inverse=True)
-    repeats = position.numel() - key.numel()
+    key = torch.minimum(row, col) * stride + torch.maximum(row, col)
+    ascending = row < col
+    sides = [_sum_repeats(key[side], weight[side]) for side in (ascending, ~ascending)]
+    repeats = key.numel() - sum(side.numel() for side, _ in sides)
     if repeats:
         notes.append(f"{repeats} repeated edge(s) summed")
-    directed = weight.new_zeros(key.numel()).index_add_(0, position, weight[order][by_key])
-
-    row, col = key // stride, key % stride
-    pair, position = torch.unique(torch.minimum(row, col) * stride + torch.maximum(row, col), return_inverse=True)
-    forward, backward = directed.new_zeros(2, pair.numel())
-    ascending = row < col
-    forward[position[ascending]] = directed[ascending]
-    backward[position[~ascending]] = directed[~ascending]
+    pair, forward, backward = _match(*sides[0], *sides[1])
     one_way = int(((forward == 0) | (backward == 0)).sum())
     if one_way:
         action = "dropped" if symmetrize == "mutual" else "taken both ways"
@@ -136,6 +152,31 @@ def canonical_graph(
     keep = combined > 0
     edge_index = torch.stack([pair // stride, pair % stride])[:, keep]
     return CanonicalGraph(edge_index, combined[keep], num_nodes), notes
+
+
+def _sum_repeats(key: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Ascending keys without repeats, and the sum of the weights of each."""
+    if not bool((key[1:] > key[:-1]).all()):
+        key, order = torch.sort(key)
+        weight = weight[order]
+    if bool((key[1:] > key[:-1]).all()):
+        return key, weight
+    # Sorted by weight within a key, so that the rounding of a sum does not depend on the order of the input.
+    order = torch.argsort(weight)
+    key, by_key = torch.sort(key[order], stable=True)
+    key, position = torch.unique_consecutive(key, return_inverse=True)
+    return key, weight.new_zeros(key.numel()).index_add_(0, position, weight[order][by_key])
+
+
+def _match(key: Tensor, weight: Tensor, other_key: Tensor, other_weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All keys of two ascending lists, and the weight of each in either list, 0 where it is absent."""
+    if torch.equal(key, other_key):
+        return key, weight, other_weight
+    pair = torch.unique(torch.cat([key, other_key]))
+    found = weight.new_zeros(2, pair.numel())
+    found[0, torch.searchsorted(pair, key)] = weight
+    found[1, torch.searchsorted(pair, other_key)] = other_weight
+    return pair, found[0], found[1]
 
 
 def _edges(adjacency: Adjacency, edge_weight: OptTensor, num_nodes: int | None) -> tuple[Tensor, Tensor, Tensor, int]:

@@ -14,6 +14,7 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import clock_rate
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.diffusion import centre, reweighted_diffusion
+from tg_crepe.models.lgc import sources
 from tg_crepe.models.priors import check_class_prior, class_volume
 from tg_crepe.models.restarts import best_restart, geometric_clock
 from tg_crepe.models.task import LabelTask, Solution
@@ -146,7 +147,7 @@ class CrepePropagation(EnergyModel):
     def _screening_rate(self, task: LabelTask) -> float:
         """The rate x: the graph's own eigenvalue, raised by the root of the number of labels a class."""
         rivals = 2 if task.multi_label else task.num_classes
-        eigenvalue = clock_rate(task.graph, rivals)
+        eigenvalue = clock_rate(task.graph, rivals, sources(task))
         labels = (task.sign != 0).sum(dim=0).double().mean() / rivals
         return _SCREENING * eigenvalue * math.sqrt(float(labels))
 
