@@ -1,6 +1,7 @@
 """The fused primal–dual pass over a range of nodes, and the sums that certify it.
 
-Arrays: ``ptr`` [n + 1] and ``col`` [2m] are the directed edges by node, ``weight`` [2m], ``inverse`` [n] is 1/d,
+Arrays: ``ptr`` [n + 1] and ``col`` [2m] are the directed edges by node, ``weight`` [2m], ``reach`` [2m] is
+1/(1/d_i + 1/d_j), the same on both copies of an edge, ``inverse`` [n] is 1/d,
 ``dual`` [2m · L] and ``v`` [n · L] are flat, functions are [n, L]. ``mode`` says which constraint a row obeys.
 """
 
@@ -45,7 +46,7 @@ def _project_row(row, mode, label, sign, node, eps, share):  # type: ignore[no-u
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def iterate(  # type: ignore[no-untyped-def]
-    row, first, last, ptr, col, weight, inverse, dual, v, u, source, u_new, v_new, mode, label, sign,
+    row, first, last, ptr, col, weight, reach, inverse, dual, v, u, source, u_new, v_new, mode, label, sign,
     eps, share, rho, step, theta, shrink,
 ):  # fmt: skip
     """One iteration for the nodes ``first`` to ``last``: dual, divergence, prox, projection, extrapolation.
@@ -56,7 +57,7 @@ def iterate(  # type: ignore[no-untyped-def]
     num_classes = u.shape[1]
     here = np.empty(num_classes, dtype=u.dtype)
     for i in range(first, last):
-        dual_step(row, dual, v, col, weight, inverse, ptr[i], ptr[i + 1], i, step, here)
+        dual_step(row, dual, v, col, weight, reach, ptr[i], ptr[i + 1], i, step, here)
         scale = rho * inverse[i]
         for c in range(num_classes):
             here[c] = (u[i, c] - scale * here[c] + rho * source[i, c]) * shrink

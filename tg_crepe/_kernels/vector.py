@@ -135,20 +135,19 @@ def _unpack(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
 
 
 @intrinsic
-def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, step, total):  # type: ignore[no-untyped-def]
+def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, step, total):  # type: ignore[no-untyped-def]
     """Updates and clips the dual on the edges ``start`` to ``end`` of a node, and writes Σ w z to ``total``.
 
-    For every edge: ``z ← clip(z + step / (1/d_i + 1/d_j) · (v_i − v_j), −1, 1)``. The two copies of an edge stay exact
-    negatives of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
+    For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``, ``reach`` being 1/(1/d_i + 1/d_j). The two copies
+    of an edge stay exact negatives of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
     """
-    signature = types.void(row, dual, v, col, weight, inverse, start, end, node, step, total)
+    signature = types.void(row, dual, v, col, weight, reach, start, end, node, step, total)
     num_classes, number = _num_classes(row), dual.dtype
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, z, v, col, weight, inverse, start, end, node, step, total = _unpack(context, builder, signature, args)
+        _, z, v, col, weight, reach, start, end, node, step, total = _unpack(context, builder, signature, args)
         code = _Code(context, builder, number)
         width = code.constant(num_classes)
-        own = code.scalar(inverse, node)
         for block in range(0, num_classes, _BLOCK):
             lanes = [
                 (block + offset, length)
@@ -159,7 +158,7 @@ def dual_step(typingctx, row, dual, v, col, weight, inverse, start, end, node, s
 
             def prepare(edge: Any) -> Any:
                 other = builder.sext(code.scalar(col, edge), _INT)
-                size = builder.fdiv(step, builder.fadd(own, code.scalar(inverse, other)))
+                size = builder.fmul(step, code.scalar(reach, edge))
                 return builder.mul(edge, width), builder.mul(other, width), size, code.scalar(weight, edge)
 
             def term(common: Any, edge: Any, offset: int, length: int, total: Any, mine: Any = mine) -> Any:

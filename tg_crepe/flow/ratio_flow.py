@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from tg_crepe._checks import check_count, check_positive
+from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.energy.constraint import Constraint
 from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
-from tg_crepe.flow.backends.reference import ReferenceBackend
+from tg_crepe.flow.backends import BACKENDS, make_backend
 from tg_crepe.flow.chambolle_pock import Backend, solve_inner
 from tg_crepe.flow.problem import InnerProblem
 from tg_crepe.flow.trace import Status, Trace
@@ -85,6 +85,8 @@ class RatioFlow:
         max_inner_iterations (int, optional): Their limit. (default: :obj:`2000`)
         gap_tol (float, optional): Solve every step to this duality gap, relative to :math:`\sum_l J(u_k^l)`.
             (default: :obj:`None`, a step ends as soon as it is accepted)
+        backend (str, optional): What carries out the iterations: :obj:`"numba"`, :obj:`"torch"`,
+            :obj:`"reference"` or :obj:`"auto"`. (default: :obj:`"auto"`)
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class RatioFlow:
         inner_iterations: int = 20,
         max_inner_iterations: int = 2000,
         gap_tol: float | None = None,
+        backend: str = "auto",
     ) -> None:
         clock = [time_step] if isinstance(time_step, (int, float)) else list(time_step)
         for value in clock:
@@ -109,6 +112,7 @@ class RatioFlow:
         check_count("max_inner_iterations", max_inner_iterations, low=inner_iterations)
         if gap_tol is not None:
             check_positive("gap_tol", gap_tol)
+        check_choice("backend", backend, BACKENDS)
         self.normaliser = get_normaliser(normaliser) if isinstance(normaliser, str) else normaliser
         self.time_step = time_step
         self.eps = eps
@@ -118,6 +122,7 @@ class RatioFlow:
         self.inner_iterations = inner_iterations
         self.max_inner_iterations = max_inner_iterations
         self.gap_tol = gap_tol
+        self.backend = backend
 
     @torch.no_grad()
     def __call__(
@@ -126,7 +131,6 @@ class RatioFlow:
         graph: CanonicalGraph,
         constraint: Constraint | None = None,
         dual: OptTensor = None,
-        backend: Backend | None = None,
     ) -> FlowResult:
         r"""Runs the flow.
 
@@ -136,10 +140,9 @@ class RatioFlow:
             constraint (Constraint, optional): The set :math:`C`; its margin is replaced by ``eps``.
                 (default: :obj:`None`, no constraint)
             dual (torch.Tensor, optional): The dual to start with, of an earlier result. (default: :obj:`None`, zero)
-            backend (Backend, optional): What carries out the iterations. (default: :obj:`None`, the reference)
         """
         constraint = constraint or Constraint()
-        backend = backend or ReferenceBackend(graph)
+        backend = make_backend(self.backend, graph)
         clock = self._clock()
         u = u / u.double().norm().to(u.dtype)
         dual = None if dual is None else dual.clone()  # backends work in place

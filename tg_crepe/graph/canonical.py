@@ -80,7 +80,7 @@ class CanonicalGraph:
     def adjacency(self) -> Tensor:
         """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_nodes]`."""
         rowptr, col, edge = self.csr_pattern
-        return sparse_csr(rowptr, col, self.edge_weight[edge], self.num_nodes)
+        return sparse_csr(rowptr, col, self.edge_weight[edge], (self.num_nodes, self.num_nodes))
 
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
@@ -269,8 +269,8 @@ def _sparse_edges(adjacency: Adjacency) -> tuple[Tensor, OptTensor, int]:
     return edge_index, weight, shape[0]
 
 
-def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, num_nodes: int) -> Tensor:
-    """A square sparse CSR tensor, without torch's notice that these are in beta."""
+def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A sparse CSR tensor, without torch's notice that these are in beta."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(rowptr, col, value, size=(num_nodes, num_nodes), check_invariants=False)
+        return torch.sparse_csr_tensor(rowptr, col, value, size=shape, check_invariants=False)

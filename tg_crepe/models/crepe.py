@@ -9,6 +9,7 @@ from torch_geometric.data.datapipes import functional_transform
 from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.energy.constraint import Constraint, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
+from tg_crepe.flow.backends import BACKENDS
 from tg_crepe.flow.ratio_flow import RatioFlow
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import clock_rate
@@ -65,6 +66,9 @@ class CrepePropagation(EnergyModel):
             (default: :obj:`20`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+        backend (str, optional): What carries out the iterations of the flow: :obj:`"numba"` (the quickest, CPU),
+            :obj:`"torch"` (any device), :obj:`"reference"`, or :obj:`"auto"`: numba where it is installed and the
+            graph is on the CPU, else torch. (default: :obj:`"auto"`)
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class CrepePropagation(EnergyModel):
         inner_iterations: int = 20,
         soft_label: str = "calibrated",
         symmetrize: str = "max",
+        backend: str = "auto",
     ) -> None:
         super().__init__(soft_label, symmetrize)
         check_choice("normaliser", normaliser, NORMALISERS)
@@ -89,6 +94,7 @@ class CrepePropagation(EnergyModel):
         check_positive("eps", eps)
         check_count("max_steps", max_steps, low=0)
         check_count("inner_iterations", inner_iterations)
+        check_choice("backend", backend, BACKENDS)
         self.normaliser = normaliser
         self.class_prior = class_prior
         self.reweight = reweight
@@ -97,6 +103,7 @@ class CrepePropagation(EnergyModel):
         self.eps = eps
         self.max_steps = max_steps
         self.inner_iterations = inner_iterations
+        self.backend = backend
 
     @classmethod
     def paper(
@@ -129,6 +136,7 @@ class CrepePropagation(EnergyModel):
                 self.eps,
                 max_steps=self.max_steps,
                 inner_iterations=inner_iterations,
+                backend=self.backend,
             )
             result = flow(u.to(task.sign.dtype), on, _constraint(task, self.eps))
             score = _decision(result.u, on, centre(prob, graph, task.multi_label), graph, volume, task.multi_label)

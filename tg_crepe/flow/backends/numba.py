@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tg_crepe._optional import require
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
+from tg_crepe.energy.gradient import dual_step
 from tg_crepe.flow.chambolle_pock import PrimalDualState
 from tg_crepe.flow.problem import Certificate, InnerProblem
 from tg_crepe.graph.canonical import CanonicalGraph
@@ -39,6 +40,7 @@ class NumbaBackend:
         self.col = adjacency.col_indices().to(torch.int32).numpy()
         self.weight = adjacency.values().numpy()
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
+        self.reach = dual_step(graph.edge_index, graph.degree)[graph.csr_pattern[2]].numpy()
         self.chunks = _split(self.ptr)
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
         self._spare: tuple[Tensor, Tensor] | None = None
@@ -68,7 +70,7 @@ class NumbaBackend:
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
         arrays = (
-            self.ptr, self.col, self.weight, self.inverse, state.dual.view(-1).numpy(), state.u_bar.view(-1).numpy(),
+            self.ptr, self.col, self.weight, self.reach, self.inverse, state.dual.view(-1).numpy(), state.u_bar.view(-1).numpy(),
             state.u.numpy(), fixed["source"], u_new.numpy(), v_new.view(-1).numpy(),
             fixed["mode"], fixed["label"], fixed["sign"], fixed["eps"], *scalars,
         )  # fmt: skip

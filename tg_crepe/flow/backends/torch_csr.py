@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tg_crepe.energy.gradient import dual_step
+from tg_crepe.flow.chambolle_pock import PrimalDualState
+from tg_crepe.flow.problem import Certificate, InnerProblem, certify
+from tg_crepe.graph.canonical import CanonicalGraph, sparse_csr
+from tg_crepe.typing import OptTensor
+
+#: Edges whose differences are held at a time when the energy is summed in double precision.
+_EDGES_AT_A_TIME = 1 << 18
+
+
+class TorchBackend:
+    r"""The primal–dual iteration as two products with sparse CSR matrices, for any device that torch has.
+
+    :math:`\Sigma K` (with the degree taken out, so it applies to :math:`\bar v = \bar u / d`) is added into the dual in
+    place and :math:`K^*` is a matrix of its own, so nothing of the size of the edges exists beside the dual.
+
+    Args:
+        graph (CanonicalGraph): The graph; its dual has the shape :obj:`[num_edges, num_classes]`.
+    """
+
+    def __init__(self, graph: CanonicalGraph) -> None:
+        self.graph = graph
+        self.inverse = (1 / graph.degree).unsqueeze(-1)
+        reach = dual_step(graph.edge_index, graph.degree)
+        device, num_edges = graph.edge_weight.device, graph.num_edges
+        # An edge a row: + at its first node, − at its second; the columns of a row are in order, as i < j.
+        ends = torch.arange(0, 2 * num_edges + 1, 2, device=device)
+        self.difference = sparse_csr(
+            ends, graph.edge_index.t().reshape(-1), torch.stack([reach, -reach], dim=1).view(-1),
+            (num_edges, graph.num_nodes),
+        )  # fmt: skip
+        rowptr, col, edge = graph.csr_pattern
+        row = torch.repeat_interleave(torch.arange(graph.num_nodes, device=device), rowptr.diff())
+        sign = torch.where(row < col, 1.0, -1.0).to(graph.edge_weight.dtype)
+        value = sign * graph.edge_weight[edge] / graph.degree[row]
+        order = torch.argsort(row * num_edges + edge)  # columns in order within a row
+        self.divergence = sparse_csr(rowptr, edge[order], value[order], (graph.num_nodes, num_edges))
+
+    def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
+        """The state at ``u``, with a zero dual unless one of an earlier state is given, which it takes over."""
+        if dual is None:
+            dual = u.new_zeros(self.graph.num_edges, u.size(1))
+        return PrimalDualState(u, u, dual)
+
+    def restart(self, state: PrimalDualState) -> PrimalDualState:
+        """The same point and dual without momentum."""
+        return PrimalDualState(state.u, state.u, state.dual)
+
+    def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
+        """One iteration; the dual is updated in place."""
+        dual = state.dual.addmm_(self.difference, state.u_bar * self.inverse, alpha=1 / rho).clamp_(-1, 1)
+        pull = rho / problem.time_step
+        forward = state.u + rho * problem.linear + pull * problem.u_prev
+        u = problem.constraint.project(forward.addmm_(self.divergence, dual, alpha=-rho).div_(1 + pull))
+        return PrimalDualState(u, torch.lerp(state.u, u, 1 + theta), dual)
+
+    def energy(self, u: Tensor) -> Tensor:
+        """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
+        v = u.double() / self.graph.degree.double().unsqueeze(-1)
+        total = v.new_zeros(u.size(1))
+        edges = self.graph.edge_index.split(_EDGES_AT_A_TIME, dim=1)
+        for (first, second), weight in zip(edges, self.graph.edge_weight.split(_EDGES_AT_A_TIME), strict=True):
+            total += weight.double() @ (v[first] - v[second]).abs_()
+        return total
+
+    def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
+        """Primal value, dual value and KKT residual at the state."""
+        divergence = (self.divergence @ state.dual).double()
+        return certify(problem, state.u, self.energy(state.u).sum(), divergence)
