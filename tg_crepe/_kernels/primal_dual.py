@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tg_crepe._kernels.vector import dual_step
+from tg_crepe._kernels.vector import dual_step, variation
 
 #: Constraint sets: none, coupling, coupling with label priors, independent columns.
 FREE, COUPLING, LABELS, INDEPENDENT = range(4)
@@ -68,18 +68,14 @@ def iterate(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def energy(first, last, ptr, col, weight, inverse, u, total):  # type: ignore[no-untyped-def]
-    """Adds Σ w |u_i/d_i − u_j/d_j| over the edges of the nodes, in both directions, to ``total`` [L]."""
-    num_classes = u.shape[1]
-    here = np.empty(num_classes)
+def energy(row, first, last, ptr, col, weight, v, total):  # type: ignore[no-untyped-def]
+    """Adds Σ w |v_i − v_j| over the edges of the nodes, in both directions, to ``total`` [L]; ``v`` is u/d, flat."""
+    num_classes = total.shape[0]
+    here = np.empty(num_classes, dtype=v.dtype)
     for i in range(first, last):
+        variation(row, v, col, weight, ptr[i], ptr[i + 1], i, here)
         for c in range(num_classes):
-            here[c] = u[i, c] * np.float64(inverse[i])
-        for e in range(ptr[i], ptr[i + 1]):
-            j = col[e]
-            w, scale = np.float64(weight[e]), np.float64(inverse[j])
-            for c in range(num_classes):
-                total[c] += w * abs(here[c] - u[j, c] * scale)
+            total[c] += here[c]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")

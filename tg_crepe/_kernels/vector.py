@@ -43,6 +43,13 @@ def _lanes(width: int, widest: int) -> list[tuple[int, int]]:
     return pieces
 
 
+def _blocks(num_classes: int, bits: int) -> list[list[tuple[int, int]]]:
+    """The registers of a row, in blocks that fit the machine."""
+    starts = range(0, num_classes, _BLOCK)
+    widest = 8 * _REGISTER // bits
+    return [[(s + o, n) for o, n in _lanes(min(_BLOCK, num_classes - s), widest)] for s in starts]
+
+
 class _Code:
     """Emits loads, stores and arithmetic on the registers of a row."""
 
@@ -84,6 +91,12 @@ class _Code:
         name = f"llvm.fma.v{length}f{self.bits}"
         function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(vector, [vector] * 3), name)
         return self.builder.call(function, [a, b, c])
+
+    def absolute(self, value: Any, length: int) -> Any:
+        vector = ir.VectorType(self.type, length)
+        name = f"llvm.fabs.v{length}f{self.bits}"
+        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(vector, [vector]), name)
+        return self.builder.call(function, [value])
 
     def clip(self, value: Any, length: int) -> Any:
         one, minus_one = self.fill(1.0, length), self.fill(-1.0, length)
@@ -138,8 +151,8 @@ def _unpack(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
 def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, step, total):  # type: ignore[no-untyped-def]
     """Updates and clips the dual on the edges ``start`` to ``end`` of a node, and writes Σ w z to ``total``.
 
-    For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``, ``reach`` being 1/(1/d_i + 1/d_j). The two copies
-    of an edge stay exact negatives of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
+    For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``, with ``reach`` = 1/(1/d_i + 1/d_j). The two
+    copies of an edge stay exact negatives of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
     """
     signature = types.void(row, dual, v, col, weight, reach, start, end, node, step, total)
     num_classes, number = _num_classes(row), dual.dtype
@@ -148,11 +161,7 @@ def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, ste
         _, z, v, col, weight, reach, start, end, node, step, total = _unpack(context, builder, signature, args)
         code = _Code(context, builder, number)
         width = code.constant(num_classes)
-        for block in range(0, num_classes, _BLOCK):
-            lanes = [
-                (block + offset, length)
-                for offset, length in _lanes(min(_BLOCK, num_classes - block), 8 * _REGISTER // code.bits)
-            ]
+        for lanes in _blocks(num_classes, code.bits):
             here = builder.mul(node, width)
             mine = {offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes}
 
@@ -177,3 +186,37 @@ def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, ste
 
     return signature, codegen
 
+
+@intrinsic
+def variation(typingctx, row, v, col, weight, start, end, node, total):  # type: ignore[no-untyped-def]
+    """Writes Σ_e w_e |v_i − v_j| over the edges ``start`` to ``end`` of a node to ``total``."""
+    signature = types.void(row, v, col, weight, start, end, node, total)
+    num_classes, number = _num_classes(row), v.dtype
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, v, col, weight, start, end, node, total = _unpack(context, builder, signature, args)
+        code = _Code(context, builder, number)
+        width = code.constant(num_classes)
+        for lanes in _blocks(num_classes, code.bits):
+            here = builder.mul(node, width)
+            mine = {offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes}
+
+            def prepare(edge: Any) -> Any:
+                w = code.scalar(weight, edge)
+                return (
+                    builder.mul(builder.sext(code.scalar(col, edge), _INT), width),
+                    builder.fpext(w, code.type) if w.type != code.type else w,
+                )
+
+            def term(common: Any, edge: Any, offset: int, length: int, total: Any, mine: Any = mine) -> Any:
+                v_row, w = common
+                there = code.load(v, builder.add(v_row, code.constant(offset)), length)
+                size = code.absolute(builder.fsub(mine[offset], there), length)
+                return code.multiply_add(code.spread(w, length), size, total, length)
+
+            sums = _sum_over_edges(code, lanes, start, end, prepare, term)
+            for result, (offset, length) in zip(sums, lanes, strict=True):
+                code.store(result, total, code.constant(offset), length)
+        return context.get_dummy_value()
+
+    return signature, codegen

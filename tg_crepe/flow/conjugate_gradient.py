@@ -58,11 +58,13 @@ def conjugate_gradient(
         return r if diagonal is None else r / diagonal.unsqueeze(-1)
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
+        if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size
+            return (a.t() @ b).diagonal().double()
         return (a * b).sum(dim=0, dtype=torch.float64)
 
     x = torch.zeros_like(rhs)
     r = rhs.clone()
-    size = rhs.double().norm(dim=0)
+    size = dot(rhs, rhs).sqrt()
     safe_size = torch.where(size > 0, size, torch.ones_like(size))
     h = precondition(r)
     p = h.clone()
@@ -74,14 +76,15 @@ def conjugate_gradient(
         ap = operator(p)
         curvature = dot(p, ap)
         step = torch.where(active & (curvature > 0), rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
-        x += step.to(x.dtype) * p
-        r -= step.to(x.dtype) * ap
+        x.addcmul_(p, step.to(x.dtype))
+        r.addcmul_(ap, step.to(x.dtype), value=-1)
         h = precondition(r)
         rho_next = dot(r, h)
         turn = torch.where(active & (rho > 0), rho_next / torch.where(rho > 0, rho, 1.0), 0.0)
-        p = h + turn.to(x.dtype) * p
+        p.mul_(turn.to(x.dtype)).add_(h)
         rho = rho_next
-        residual = torch.where(active, r.double().norm(dim=0) / safe_size, residual)
+        square = rho if diagonal is None else dot(r, r)
+        residual = torch.where(active, square.sqrt() / safe_size, residual)
         active = active & (residual > tol)
         iterations += 1
     return CGResult(x, residual, iterations, "step_limit" if bool(active.any()) else "converged")

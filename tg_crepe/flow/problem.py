@@ -66,6 +66,7 @@ class Certificate:
     r"""What is known about a pair :math:`(\mathbf{u}, \mathbf{z})`.
 
     Args:
+        energy (torch.Tensor): :math:`J(u^l)` of every class in double precision, of shape :obj:`[num_classes]`.
         primal (torch.Tensor): :math:`P(\mathbf{u})`, a scalar in double precision.
         dual (torch.Tensor): :math:`D(\mathbf{z}) \leq \min P`.
         residual (torch.Tensor): The KKT residual, the larger of
@@ -73,6 +74,7 @@ class Certificate:
             :math:`(J(\mathbf{u}) - \langle K\mathbf{u}, \mathbf{z} \rangle) / J(\mathbf{u})`.
     """
 
+    energy: Tensor
     primal: Tensor
     dual: Tensor
     residual: Tensor
@@ -85,20 +87,22 @@ class Certificate:
         return self.primal - self.dual
 
 
-def certify(problem: InnerProblem, u: Tensor, energy: Tensor, divergence: Tensor) -> Certificate:
+def certify(problem: InnerProblem, u: Tensor, energies: Tensor, divergence: Tensor) -> Certificate:
     r"""Primal value, dual value and KKT residual of a feasible pair.
 
     Args:
         problem (InnerProblem): The problem.
         u (torch.Tensor): A point of :math:`C`, of shape :obj:`[num_nodes, num_classes]`.
-        energy (torch.Tensor): :math:`\sum_l J(u^l)`, a scalar in double precision.
+        energies (torch.Tensor): :math:`J(u^l)` of every class in double precision, of shape :obj:`[num_classes]`.
         divergence (torch.Tensor): :math:`K^*\mathbf{z}` with :math:`\|\mathbf{z}\|_\infty \leq 1`.
     """
+    energy = energies.sum()
     minimiser = problem.lagrangian_minimiser(divergence)
     tiny = torch.finfo(torch.float64).tiny
     slackness = (energy - (u.double() * divergence.double()).sum()) / energy.clamp(min=tiny)
     stationarity = (u - minimiser).double().norm() / u.double().norm().clamp(min=tiny)
     return Certificate(
+        energy=energies,
         primal=problem.smooth_part(u) + energy,
         dual=problem.dual_value(divergence),
         residual=torch.maximum(stationarity, slackness),

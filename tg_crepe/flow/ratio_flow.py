@@ -14,7 +14,7 @@ from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
 from tg_crepe.flow.backends import BACKENDS, make_backend
 from tg_crepe.flow.chambolle_pock import Backend, solve_inner
-from tg_crepe.flow.problem import InnerProblem
+from tg_crepe.flow.problem import Certificate, InnerProblem
 from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.typing import OptTensor
@@ -42,7 +42,7 @@ class FlowResult:
 
 @dataclass
 class _Point:
-    """The iterate of an outer step and all that the next step needs of it, in double precision."""
+    """All that the next step needs of an iterate: sums in double precision, the linear term in its own type."""
 
     energy: Tensor
     norm: Tensor
@@ -146,7 +146,7 @@ class RatioFlow:
         clock = self._clock()
         u = u / u.double().norm().to(u.dtype)
         dual = None if dual is None else dual.clone()  # backends work in place
-        point = self._evaluate(u, graph, backend)
+        point = self._evaluate(u, backend.energy(u), graph)
         trace = Trace()
         self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
         status: Status = "converged" if self._has_clock else "step_limit"
@@ -156,15 +156,17 @@ class RatioFlow:
             if self._has_vanished(point, u) and float(here.margin_violation(u)) == 0:
                 status = "converged"
                 break
-            problem = InnerProblem(u, point.linear.to(u.dtype), raw_step * scale, here)
-            u_half, dual, gap, iterations, accepted = self._step(problem, backend, dual, point)
+            problem = InnerProblem(u, point.linear, raw_step * scale, here)
+            u_half, dual, certificate, iterations, accepted = self._step(problem, backend, dual, point)
+            gap = float(certificate.gap)
             if not accepted:
                 # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
                 status = "converged" if gap <= _END_GAP * float(point.energy.sum()) else "stalled"
                 break
-            u_next = u_half / u_half.double().norm().to(u.dtype)
+            size = u_half.double().norm()
+            u_next = u_half / size.to(u.dtype)
             change = float((u_next - u).double().norm())
-            following = self._evaluate(u_next, graph, backend)
+            following = self._evaluate(u_next, certificate.energy / size, graph)  # J is one-homogeneous
             decrease = float((following.norm * (point.ratio - following.ratio)).sum())
             self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
             total = float(point.energy.sum())
@@ -188,17 +190,16 @@ class RatioFlow:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
         return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(u.double().abs().sum())
 
-    def _evaluate(self, u: Tensor, graph: CanonicalGraph, backend: Backend) -> _Point:
-        """J, H, R and the linear term R (q − q̃) at a point."""
-        degree = graph.degree.double()
-        energy = backend.energy(u)
-        norm, q = self.normaliser(u.double(), degree)
+    def _evaluate(self, u: Tensor, energy: Tensor, graph: CanonicalGraph) -> _Point:
+        """H, R and the linear term R (q − q̃) at a point of known J."""
+        norm, q = self.normaliser(u, graph.degree)
         value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
-        return _Point(energy, norm, value, value * (q - along_degree(q, degree)))
+        linear = (q - along_degree(q, graph.degree)).mul_(value.to(q.dtype))
+        return _Point(energy, norm, value, linear)
 
     def _step(
         self, problem: InnerProblem, backend: Backend, dual: OptTensor, point: _Point
-    ) -> tuple[Tensor, Tensor, float, int, bool]:
+    ) -> tuple[Tensor, Tensor, Certificate, int, bool]:
         """Solves one inner problem and says whether its answer may be taken."""
         before = problem.constraint.project(problem.u_prev)
         energy = float(point.energy.sum())
@@ -216,7 +217,7 @@ class RatioFlow:
             self.max_inner_iterations,
         )
         accepted = float(certificate.primal) <= accept_below
-        return state.u, state.dual, float(certificate.gap), iterations, accepted
+        return state.u, state.dual, certificate, iterations, accepted
 
     def _record(
         self,

@@ -24,9 +24,9 @@ _SMALL = 5000
 #: The smallest rate of a clock; below it components are as good as separate.
 _LEAST_RATE = 1e-4
 
-#: The eigenvalues that the estimate damps, the degree of its polynomial, the dimensions that it spans at the most (beyond
-#: two blocks), and the relative change at which it ends.
-_DAMPED, _DEGREE, _DIMENSIONS, _SETTLED = (0.3, 2.0), 4, 160, 0.02
+#: The eigenvalues that the estimate damps, the degree of its polynomial, the dimensions that it spans at the most
+#: (beyond two blocks), and the relative change at which it ends.
+_DAMPED, _DEGREE, _DIMENSIONS, _SETTLED = (0.15, 2.0), 8, 160, 0.1
 
 
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
@@ -130,10 +130,11 @@ def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
         block (torch.Tensor): Where the search starts on a large graph: the labels as columns, of shape
             :obj:`[num_nodes, num_columns]` with at least ``index`` columns.
     """
+    index = min(index, graph.num_nodes)
     if int(graph.component.max()) + 1 >= index:
         return _LEAST_RATE  # as many zeros as components
     if graph.num_nodes <= _SMALL:
-        value = float(smallest_eigenpairs(graph, index)[0][-1])
+        value = float(smallest_eigenpairs(graph, index, residual=1e-6)[0][-1])
     else:
         value = _krylov_estimate(normalised_adjacency(graph), index, block)
     if value <= _LEAST_RATE:
@@ -145,7 +146,7 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor) -> float:
     r"""The ``index``-th smallest eigenvalue of :math:`I - S` from above, to a few per cent.
 
     Rayleigh–Ritz on the span of :math:`B, p(S)B, p(S)^2 B, \dots`, where :math:`p` is a Chebyshev polynomial that damps
-    the eigenvalues of :math:`I - S` in :math:`[0.3, 2]`. The labels excite just the slow modes that separate them, and
+    the eigenvalues of :math:`I - S` in :math:`[0.15, 2]`. The labels excite just the slow modes that separate them, and
     a block of columns makes a product with the matrix cheap: a Lanczos iteration needs as many products with single
     vectors as this needs columns, and several times the orthogonalisation.
     """
@@ -153,9 +154,10 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor) -> float:
     centre, radius = 1 - (low + high) / 2, (high - low) / 2
 
     def damp(x: Tensor) -> Tensor:
-        before, now = x, (matrix @ x - centre * x) / radius
+        before, now = x, torch.addmm(x, matrix, x, beta=-centre / radius, alpha=1 / radius)
         for _ in range(_DEGREE - 1):
-            before, now = now, (matrix @ now - centre * now) * (2 / radius) - before
+            following = torch.addmm(before, matrix, now, beta=-1, alpha=2 / radius)
+            before, now = now, following.sub_(now, alpha=2 * centre / radius)
         return now
 
     basis = block.new_empty(block.size(0), 0)

@@ -13,6 +13,7 @@ from torch_geometric.transforms import BaseTransform
 from tg_crepe._checks import check_choice
 from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
+from tg_crepe.graph.locality import local_order
 from tg_crepe.models.labels import Labels, read_labels
 from tg_crepe.models.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
 from tg_crepe.models.task import LabelTask, Solution
@@ -141,16 +142,20 @@ class EnergyModel(BaseTransform, ABC):
         dtype = graph.edge_weight.dtype
         result = _blank(labels, reached, dtype)
         if columns.numel() and bool(inside.any()):
+            nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
+            order = local_order(part)
+            if order is not None:
+                nodes, part = nodes[order], part.reordered(order)
             task = LabelTask(
-                graph.subgraph(inside),
-                labels.sign[inside][:, columns].to(dtype),
+                part,
+                labels.sign[nodes][:, columns].to(dtype),
                 labels.multi_label,
                 columns,
                 labels.num_classes,
-                None if u0 is None else u0[inside][:, columns].to(dtype),
+                None if u0 is None else u0[nodes][:, columns].to(dtype),
             )
             solution = self._solve(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
-            self._spread(result, labels, task, solution, inside, columns)
+            self._spread(result, labels, task, solution, nodes, columns)
             if solution.status != "converged":
                 warnings.warn(
                     f"{self.__class__.__name__} ended with status {solution.status!r}", ConvergenceWarning, stacklevel=4
@@ -167,7 +172,7 @@ class EnergyModel(BaseTransform, ABC):
         labels: Labels,
         task: LabelTask,
         solution: Solution,
-        inside: Tensor,
+        nodes: Tensor,
         columns: Tensor,
     ) -> None:
         """Writes the solution of the subgraph and of the present classes into the full result."""
@@ -175,15 +180,15 @@ class EnergyModel(BaseTransform, ABC):
             prob = calibrated(task, solution)
         else:
             prob = relative_weights(solution.u, task.multi_label)
-        rows = inside.nonzero()
+        rows = nodes.unsqueeze(1)
         result.u[rows, columns] = solution.u
         if not labels.multi_label:
-            result.prob[inside] = 0  # a class without a label is never predicted
+            result.prob[nodes] = 0  # a class without a label is never predicted
         result.prob[rows, columns] = prob.to(result.prob.dtype)
         if labels.multi_label:
             result.label[rows, columns] = (solution.score > 0).long()
         else:
-            result.label[inside] = columns[solution.score.argmax(dim=1)]
+            result.label[nodes] = columns[solution.score.argmax(dim=1)]
         result.trace, result.status = solution.trace, solution.status
 
     def __repr__(self) -> str:

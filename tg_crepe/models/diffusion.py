@@ -73,8 +73,9 @@ def reweighted_diffusion(
     graph = task.graph
     prob, status = diffuse(task, graph, rate, volume)
     for _ in range(_ROUNDS if reweight else 0):
-        affinity = _affinity(prob, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
-        graph = task.graph.with_weight(task.graph.edge_weight * affinity.to(task.graph.edge_weight.dtype))
+        soft = prob.to(task.graph.edge_weight.dtype)
+        affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
+        graph = task.graph.with_weight(task.graph.edge_weight * affinity)
         prob, ended = diffuse(task, graph, rate, volume)
         status = status if ended == "converged" else ended
     return prob, graph, status
@@ -82,12 +83,10 @@ def reweighted_diffusion(
 
 def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
     """The Bhattacharyya coefficient of the soft labels at the two ends of every edge; of findings, their mean."""
-    first, second = edge_index
-    root = prob.sqrt()
-    if not multi_label:
-        return (root[first] * root[second]).sum(dim=1)
-    other = (1 - prob).sqrt()
-    return (root[first] * root[second] + other[first] * other[second]).mean(dim=1)
+    root = prob.sqrt() if not multi_label else torch.cat([prob.sqrt(), (1 - prob).sqrt()], dim=1)
+    # A slice of the edges at a time: all of them would be larger than the dual of the flow.
+    found = [torch.linalg.vecdot(root[first], root[second]) for first, second in edge_index.split(1 << 17, dim=1)]
+    return torch.cat(found) / (prob.size(1) if multi_label else 1)
 
 
 def centre(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:

@@ -57,7 +57,7 @@ def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
     matrix = normalised_adjacency(graph)
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
-    return conjugate_gradient(lambda x: x - alpha * (matrix @ x), source, tol=tol, max_iterations=10_000)
+    return conjugate_gradient(lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000)
 
 
 def sources(task: LabelTask) -> Tensor:

@@ -63,8 +63,8 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
-    around, judged = _neighbour_mean(task.graph, score, ~task.labelled)
-    known = (task.sign != 0) & (judged & task.labelled).unsqueeze(-1)
+    around, judged = _neighbour_mean(task.graph, score, task.labelled)
+    known = (task.sign != 0) & judged.unsqueeze(-1)
     sharpness = _fit_sharpness(around, task.sign, known, task.multi_label) if bool(known.any()) else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
 
@@ -90,14 +90,16 @@ def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Ten
     return (1 - entropy).clamp(0, 1)
 
 
-def _neighbour_mean(graph: CanonicalGraph, score: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-    """The weighted mean of ``score`` over the neighbours in ``source``, and where there is one."""
+def _neighbour_mean(graph: CanonicalGraph, score: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+    """The weighted mean of ``score`` over the unlabelled neighbours of labelled nodes, and where there is one."""
     total = torch.zeros_like(score)
     weight = score.new_zeros(graph.num_nodes)
-    for here, there in (graph.edge_index, graph.edge_index.flip(0)):
-        w = graph.edge_weight.double() * source[there]
-        total.index_add_(0, here, w.unsqueeze(-1) * score[there])
-        weight.index_add_(0, here, w)
+    between = labelled[graph.edge_index[0]] ^ labelled[graph.edge_index[1]]
+    first, second = graph.edge_index[:, between]
+    here, there = torch.where(labelled[first], first, second), torch.where(labelled[first], second, first)
+    w = graph.edge_weight[between].double()
+    total.index_add_(0, here, w.unsqueeze(-1) * score[there])
+    weight.index_add_(0, here, w)
     found = weight > 0
     return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
 

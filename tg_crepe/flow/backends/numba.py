@@ -70,8 +70,9 @@ class NumbaBackend:
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
         arrays = (
-            self.ptr, self.col, self.weight, self.reach, self.inverse, state.dual.view(-1).numpy(), state.u_bar.view(-1).numpy(),
-            state.u.numpy(), fixed["source"], u_new.numpy(), v_new.view(-1).numpy(),
+            self.ptr, self.col, self.weight, self.reach, self.inverse,
+            state.dual.view(-1).numpy(), state.u_bar.view(-1).numpy(), state.u.numpy(),
+            fixed["source"], u_new.numpy(), v_new.view(-1).numpy(),
             fixed["mode"], fixed["label"], fixed["sign"], fixed["eps"], *scalars,
         )  # fmt: skip
         row = fixed["row"]
@@ -87,15 +88,15 @@ class NumbaBackend:
         """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
         from tg_crepe._kernels import primal_dual
         from tg_crepe._kernels.threads import for_each_chunk
+        from tg_crepe._kernels.vector import row_type
 
-        array = u.contiguous().numpy()
+        v = (u.double() / self.graph.degree.double().unsqueeze(-1)).view(-1).numpy()
         total = np.zeros((len(self.chunks) - 1, u.size(1)))
+        row = row_type(u.size(1), v.dtype)
 
         def work(chunk: int) -> None:
-            primal_dual.energy(
-                self.chunks[chunk], self.chunks[chunk + 1], self.ptr, self.col, self.weight, self.inverse, array,
-                total[chunk],
-            )  # fmt: skip
+            first, last = self.chunks[chunk], self.chunks[chunk + 1]
+            primal_dual.energy(row, first, last, self.ptr, self.col, self.weight, v, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
         return torch.from_numpy(total.sum(axis=0) / 2)  # every edge was met from both ends
@@ -118,10 +119,11 @@ class NumbaBackend:
 
         for_each_chunk(work, len(self.chunks) - 1)
         smooth, dual, along, distance, size = torch.from_numpy(total.sum(axis=0))
-        energy = self.energy(state.u).sum()
+        energies = self.energy(state.u)
+        energy = energies.sum()
         tiny = torch.finfo(torch.float64).tiny
         residual = torch.maximum((distance / size.clamp(min=tiny)).sqrt(), (energy - along) / energy.clamp(min=tiny))
-        return Certificate(smooth + energy, dual, residual)
+        return Certificate(energies, smooth + energy, dual, residual)
 
     def _prepare(self, problem: InnerProblem) -> dict[str, Any]:
         """What the kernels need of a problem, made once for all of its iterations."""

@@ -71,4 +71,4 @@ class TorchBackend:
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
         divergence = (self.divergence @ state.dual).double()
-        return certify(problem, state.u, self.energy(state.u).sum(), divergence)
+        return certify(problem, state.u, self.energy(state.u), divergence)
