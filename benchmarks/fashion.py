@@ -1,0 +1,36 @@
+"""Fashion-MNIST as features without any learning: the pixels' 128 principal components, read from TG_CREPE_DATA."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+
+def load(limit: int = 70_000) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features of shape [N, 128] and classes of the first ``limit`` images, training images first."""
+    root = os.environ.get("TG_CREPE_DATA")
+    if not root:
+        raise SystemExit("TG_CREPE_DATA must name the folder that holds fashion_mnist/*-ubyte.gz")
+    folder = Path(root) / "fashion_mnist"
+    images, labels = [], []
+    for part in ("train", "t10k"):
+        images.append(np.frombuffer(gzip.open(folder / f"{part}-images-idx3-ubyte.gz").read(), np.uint8, offset=16))
+        labels.append(np.frombuffer(gzip.open(folder / f"{part}-labels-idx1-ubyte.gz").read(), np.uint8, offset=8))
+    x = torch.from_numpy(np.concatenate(images).reshape(-1, 784)[:limit]).float() / 255
+    y = torch.from_numpy(np.concatenate(labels)[:limit].astype(np.int64))
+    x -= x.mean(dim=0)
+    _, vectors = torch.linalg.eigh(x.t() @ x)
+    return (x @ vectors[:, -128:].flip(1)).contiguous(), y
+
+
+def choose_labels(y: torch.Tensor, count: int, seed: int) -> torch.Tensor:
+    """A stratified random choice of ``count`` labels a class."""
+    rng = np.random.default_rng(seed)
+    mask = torch.zeros(y.numel(), dtype=torch.bool)
+    for c in range(int(y.max()) + 1):
+        mask[rng.choice(np.flatnonzero(y.numpy() == c), count, replace=False)] = True
+    return mask
