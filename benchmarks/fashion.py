@@ -18,8 +18,9 @@ def load(limit: int = 70_000) -> tuple[torch.Tensor, torch.Tensor]:
     folder = Path(root) / "fashion_mnist"
     images, labels = [], []
     for part in ("train", "t10k"):
-        images.append(np.frombuffer(gzip.open(folder / f"{part}-images-idx3-ubyte.gz").read(), np.uint8, offset=16))
-        labels.append(np.frombuffer(gzip.open(folder / f"{part}-labels-idx1-ubyte.gz").read(), np.uint8, offset=8))
+        for name, header, found in (("images-idx3", 16, images), ("labels-idx1", 8, labels)):
+            with gzip.open(folder / f"{part}-{name}-ubyte.gz") as file:
+                found.append(np.frombuffer(file.read(), np.uint8, offset=header))
     x = torch.from_numpy(np.concatenate(images).reshape(-1, 784)[:limit]).float() / 255
     y = torch.from_numpy(np.concatenate(labels)[:limit].astype(np.int64))
     x -= x.mean(dim=0)

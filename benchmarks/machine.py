@@ -18,7 +18,9 @@ def describe() -> str:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         model = names[0] if names else model
     packages = []
     for name in ("torch", "torch-geometric", "numba", "faiss-cpu", "graphlearning", "scikit-learn"):
@@ -26,7 +28,8 @@ def describe() -> str:
             packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, Python {platform.python_version()}, {', '.join(packages)}"
+    threads = f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    return f"{model}, {threads}, Python {platform.python_version()}, {', '.join(packages)}"
 
 
 def write_csv(rows: list[dict[str, object]], path: Path) -> None:

@@ -1,6 +1,6 @@
 """Seconds of CREPE, our other models and the peers on one graph: 70,000 Fashion-MNIST images, k = 20, 1 % labels.
 
-    python benchmarks/speed.py              # writes benchmarks/results/speed.csv, speed_iteration.csv, speed.md, speed.png
+    python benchmarks/speed.py              # writes benchmarks/results/speed.csv, speed_iteration.csv, .md and .png
     python benchmarks/speed.py --quick      # 7,000 images, two repeats
 
 All in one run, interleaved, after a first call of each that is not counted (compilation, warm memory). GraphLearning's
@@ -44,7 +44,9 @@ def our_models(y: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], mask: 
     }
 
 
-def peers(y: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], mask: torch.Tensor, x: torch.Tensor) -> dict[str, Call]:
+def peers(
+    y: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], mask: torch.Tensor, x: torch.Tensor
+) -> dict[str, Call]:
     """What else there is to install; GraphLearning and PyG take the same graph, scikit-learn builds its own."""
     found: dict[str, Call] = {}
     labelled, truth = mask.nonzero().view(-1).numpy(), y.numpy()
@@ -92,7 +94,9 @@ def time_calls(calls: dict[str, Call], repeats: int, y: torch.Tensor, mask: torc
     return [measure(name, repeat) for repeat in tqdm(range(repeats), desc="repeats") for name in quick] + slow
 
 
-def time_iterations(graph: tuple[torch.Tensor, torch.Tensor], num_classes: list[int], repeats: int) -> list[dict[str, object]]:
+def time_iterations(
+    graph: tuple[torch.Tensor, torch.Tensor], num_classes: list[int], repeats: int
+) -> list[dict[str, object]]:
     """One primal–dual iteration of every backend, beside copying the dual of the compiled one."""
     canonical, _ = canonical_graph(*graph)
     order = local_order(canonical)
@@ -113,25 +117,46 @@ def time_iterations(graph: tuple[torch.Tensor, torch.Tensor], num_classes: list[
             for name, backend in backends.items():
                 start = time.perf_counter()
                 states[name] = backend.iterate(states[name], problem, scale, 0.7)
-                rows.append({"classes": classes, "what": name, "repeat": repeat, "ms": 1e3 * (time.perf_counter() - start)})
+                rows.append(
+                    {"classes": classes, "what": name, "repeat": repeat, "ms": 1e3 * (time.perf_counter() - start)}
+                )
             start = time.perf_counter()
             target.copy_(states["numba"].dual)
-            rows.append({"classes": classes, "what": "copy", "repeat": repeat, "ms": 1e3 * (time.perf_counter() - start)})
+            rows.append(
+                {"classes": classes, "what": "copy", "repeat": repeat, "ms": 1e3 * (time.perf_counter() - start)}
+            )
     return rows
 
 
 def summary(rows: list[dict[str, object]], iterations: list[dict[str, object]], nodes: int) -> str:
-    lines = [machine.describe(), "", f"{nodes:,} nodes, k = 20, 10 classes, 1 % labels; median and range of the repeats", ""]
+    lines = [
+        machine.describe(),
+        "",
+        f"{nodes:,} nodes, k = 20, 10 classes, 1 % labels; median and range of the repeats",
+        "",
+    ]
     lines += ["| model | seconds | range | error % |", "|---|---|---|---|"]
     for name in dict.fromkeys(str(r["model"]) for r in rows):
         seconds = [float(str(r["seconds"])) for r in rows if r["model"] == name]
         error = next(float(str(r["error"])) for r in rows if r["model"] == name)
         lines.append(f"| {name} | {np.median(seconds):.2f} | {min(seconds):.2f}–{max(seconds):.2f} | {error:.2f} |")
-    lines += ["", "One iteration in ms (median), and how many times as long as a copy of the dual of the numba backend:", ""]
-    lines += ["| classes | numba | torch | reference | copy | numba / copy | torch / numba | reference / numba |", "|---" * 8 + "|"]
+    lines += [
+        "",
+        "One iteration in ms (median), and how many times as long as a copy of the dual of the numba backend:",
+        "",
+    ]
+    lines += [
+        "| classes | numba | torch | reference | copy | numba / copy | torch / numba | reference / numba |",
+        "|---" * 8 + "|",
+    ]
     for classes in dict.fromkeys(r["classes"] for r in iterations):
         ms = {
-            what: float(np.median([float(str(r["ms"])) for r in iterations if r["classes"] == classes and r["what"] == what] or [np.nan]))
+            what: float(
+                np.median(
+                    [float(str(r["ms"])) for r in iterations if r["classes"] == classes and r["what"] == what]
+                    or [np.nan]
+                )
+            )
             for what in ("numba", "torch", "reference", "copy")
         }
         cells = [f"{ms[w]:.1f}" for w in ("numba", "torch", "reference", "copy")]

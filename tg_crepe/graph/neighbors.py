@@ -15,6 +15,9 @@ BACKENDS = ("auto", "torch", "faiss", "torch_cluster")
 #: Candidates beyond k: rounding may swap neighbours that are nearly as far, so a few more are looked at.
 _SPARE = 8
 
+#: MiB of differences that are ranked at a time on a CPU: within its cache this is several times quicker.
+_CACHE = 4
+
 #: Answers (indices, squared distances), ascending, both of shape [rows, count], for the given query rows.
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
@@ -97,6 +100,8 @@ def _rank(
     """
     found, order = found.sort(dim=1)  # ascending index, so that a stable sort by distance breaks ties by index
     squared = torch.empty(found.shape, dtype=torch.float64, device=exact.device)
+    if exact.device.type == "cpu":
+        memory_budget = min(memory_budget, _CACHE)
     step = max(1, int(memory_budget * 2**20 / (found.size(1) * exact.size(1) * 8 * 2)))
     for start in range(0, rows.numel(), step):
         part = slice(start, start + step)

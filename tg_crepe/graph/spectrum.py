@@ -160,23 +160,32 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor) -> float:
             before, now = now, following.sub_(now, alpha=2 * centre / radius)
         return now
 
-    basis = block.new_empty(block.size(0), 0)
-    image, newest, value = basis, block, math.inf
-    while basis.size(1) < _DIMENSIONS + 2 * block.size(1):
-        newest = _new_directions(newest if basis.size(1) == 0 else damp(newest), basis)
-        basis, image = torch.cat([basis, newest], dim=1), torch.cat([image, matrix @ newest], dim=1)
-        projected = (basis.t() @ image).double()
+    basis: list[Tensor] = []
+    projected = block.new_zeros(0, 0, dtype=torch.float64)
+    newest, value = block, math.inf
+    while projected.size(0) < _DIMENSIONS + 2 * block.size(1):
+        newest = _new_directions(damp(newest) if basis else newest, basis)
+        if newest.size(1) == 0:
+            break
+        basis.append(newest)
+        # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
+        image = matrix @ newest
+        column = torch.cat([(old.t() @ image).double() for old in basis])
+        known = projected.size(0)
+        projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
+        projected[:, known:], projected[known:, :known] = column, column[:known].t()
         ritz = 1 - torch.linalg.eigvalsh((projected + projected.t()) / 2).flip(0)
         previous, value = value, float(ritz[min(index, ritz.numel()) - 1])
-        if newest.size(1) == 0 or previous - value <= _SETTLED * value:
+        if previous - value <= _SETTLED * value:
             break
     return value
 
 
-def _new_directions(x: Tensor, basis: Tensor) -> Tensor:
-    """Orthonormal columns that span what ``x`` adds to ``basis``, by products of thin matrices alone."""
+def _new_directions(x: Tensor, basis: list[Tensor]) -> Tensor:
+    """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
     for _ in range(2):  # the second round removes what rounding left of the first
-        x = x - basis @ (basis.t() @ x)
+        for block in basis:
+            x = torch.addmm(x, block, block.t() @ x, alpha=-1)
         size, turn = torch.linalg.eigh((x.t() @ x).double())
         keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
         x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)

@@ -154,6 +154,7 @@ class EnergyModel(BaseTransform, ABC):
                 labels.num_classes,
                 None if u0 is None else u0[nodes][:, columns].to(dtype),
             )
+            del graph, part  # nothing but the task is needed from here on
             solution = self._solve(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
             self._spread(result, labels, task, solution, nodes, columns)
             if solution.status != "converged":

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from tg_crepe._optional import require
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
@@ -16,6 +21,9 @@ from tg_crepe.typing import OptTensor
 
 #: Directed edges that one thread takes at a time: small enough to share the work evenly, large enough to hide a call.
 _EDGES_PER_CHUNK = 50_000
+
+#: What this process has compiled or read from disk, by number of classes and type.
+_compiled: set[tuple[int, type]] = set()
 
 
 class NumbaBackend:
@@ -80,7 +88,8 @@ class NumbaBackend:
         def work(chunk: int) -> None:
             primal_dual.iterate(row, self.chunks[chunk], self.chunks[chunk + 1], *arrays)
 
-        for_each_chunk(work, len(self.chunks) - 1)
+        with _compilation_told(state.u.size(1), number):
+            for_each_chunk(work, len(self.chunks) - 1)
         self._spare = (state.u, state.u_bar)
         return PrimalDualState(u_new, v_new, state.dual)
 
@@ -147,6 +156,20 @@ class NumbaBackend:
                 },
             )
         return self._prepared[1]
+
+
+@contextmanager
+def _compilation_told(num_classes: int, number: type) -> Iterator[None]:
+    """Tells a user at a terminal, once, that the first iteration took long because it was compiled."""
+    if (num_classes, number) in _compiled:
+        yield
+        return
+    start = time.perf_counter()
+    yield
+    _compiled.add((num_classes, number))
+    seconds = time.perf_counter() - start
+    if seconds > 0.5 and sys.stderr.isatty():
+        tqdm.write(f"compiled for {num_classes} classes in {seconds:.1f} s (once; kept on disk)", file=sys.stderr)
 
 
 def _encode(constraint: Constraint, num_nodes: int) -> tuple[int, np.ndarray, np.ndarray, float]:
