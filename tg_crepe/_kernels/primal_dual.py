@@ -15,6 +15,7 @@ from tg_crepe._kernels.vector import dual_step, variation
 #: Constraint sets: none, coupling, coupling with label priors, independent columns.
 FREE, COUPLING, LABELS, INDEPENDENT = range(4)
 
+# Compiled code is cached by this file's date: touch it when `vector.py` changes.
 # No reassociation: the two copies of the dual of an edge must stay exact negatives of each other.
 _FAST = {"nnan", "ninf", "nsz", "contract"}
 

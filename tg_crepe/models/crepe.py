@@ -62,8 +62,8 @@ class CrepePropagation(EnergyModel):
         eps (float, optional): The margin :math:`\epsilon` at labelled nodes in units of the mean of
             :math:`|\mathbf{u}|`. (default: :obj:`1.0`)
         max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
-        inner_iterations (int, optional): Primal–dual iterations of a step before it is tested. (default: :obj:`10`;
-            20 and 40 give the same errors to a tenth of a point)
+        inner_iterations (int, optional): Primal–dual iterations of a step before it is tested; more of them hardly
+            change an error (``benchmarks/results/core_inner.md``). (default: :obj:`10`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
         backend (str, optional): What carries out the iterations of the flow: :obj:`"numba"` (the quickest, CPU),

@@ -74,7 +74,9 @@ class NumbaBackend:
 
         fixed = self._prepare(problem)
         number = state.u.numpy().dtype.type
-        u_new, v_new = self._spare or (torch.empty_like(state.u), torch.empty_like(state.u))
+        if self._spare is None or self._spare[0].shape != state.u.shape:
+            self._spare = (torch.empty_like(state.u), torch.empty_like(state.u))
+        u_new, v_new = self._spare
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
         arrays = (
