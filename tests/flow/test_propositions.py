@@ -52,9 +52,8 @@ def trajectory(graph_name: str, normaliser: str, num_classes: int) -> Trajectory
     graph = GRAPHS[graph_name]()
     constraint = Constraint() if num_classes == 1 else Coupling()
     function = get_normaliser(normaliser, num_classes=num_classes)
-    flow = RatioFlow(
-        function, TIME_STEP, relative=False, max_steps=1, tol=1e-300, gap_tol=GAP, max_inner_iterations=30_000
-    )
+    options = {"relative": False, "max_steps": 1, "tol": 1e-300, "gap_tol": GAP, "max_inner_iterations": 30_000}
+    flow = RatioFlow(function, TIME_STEP, backend="reference", **options)  # its dual has a row an edge
     u = start_off_degree(graph, num_classes, coupled=num_classes > 1)
     found = Trajectory(graph, [], [], [], [], [], [], [])
     dual = None
