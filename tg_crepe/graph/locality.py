@@ -12,8 +12,7 @@ _WORTHWHILE = 100_000
 def local_order(graph: CanonicalGraph) -> Tensor | None:
     """An order of the nodes in which neighbours lie near each other in memory (reverse Cuthill–McKee).
 
-    A pass over the edges reads the values of the neighbours; near each other they are in the cache. On 70,000 nodes
-    with ten classes an iteration of the fused flow takes about 0.7 of its time in the given order.
+    A pass over the edges reads the values of the neighbours; near each other they are in the cache.
 
     Returns:
         torch.Tensor or None: The nodes in their new order, of shape :obj:`[num_nodes]`; :obj:`None` where it would not
