@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tg_crepe.energy import NORMALISERS, along_degree, get_normaliser
+from tg_crepe.energy.normaliser import _sorted_quantile, _weighted_quantile
 
 VOLUME = torch.tensor([0.15, 0.5, 0.8], dtype=torch.float64)
 
@@ -117,3 +118,20 @@ def test_bad_names_and_volumes_are_refused():
         get_normaliser("linf")
     with pytest.raises(ValueError, match="'volume' must lie in"):
         get_normaliser("degree_quantile", torch.tensor([0.0, 0.5]))
+
+
+@pytest.mark.parametrize("kind", ["smooth", "ties", "sorted", "few large masses"])
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999])
+def test_a_selected_quantile_is_the_sorted_one(kind, level):
+    rng = np.random.default_rng(7)
+    v, mass = rng.standard_normal((20_011, 3)), rng.uniform(0.1, 2, 20_011)
+    if kind == "ties":
+        v = np.round(v)
+    elif kind == "sorted":
+        v = np.sort(v, axis=0)
+    elif kind == "few large masses":
+        mass[rng.choice(mass.size, 5)] = 1e5  # a sample hardly sees them
+    levels = torch.full((3,), level, dtype=torch.float64)
+    found = _weighted_quantile(torch.from_numpy(v), torch.from_numpy(mass), levels)
+    expected = _sorted_quantile(torch.from_numpy(v).t().contiguous(), torch.from_numpy(mass), levels)
+    assert found.view(-1).tolist() == expected.view(-1).tolist()

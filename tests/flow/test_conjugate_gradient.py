@@ -72,3 +72,16 @@ def test_bad_options_are_refused():
         conjugate_gradient(lambda x: x, torch.ones(2, 1), tol=0)
     with pytest.raises(ValueError, match="'max_iterations' must be"):
         conjugate_gradient(lambda x: x, torch.ones(2, 1), max_iterations=0)
+
+
+def test_a_start_near_the_solution_saves_iterations_and_leads_to_the_same_place():
+    matrix, rhs = system(3), torch.from_numpy(np.random.default_rng(3).standard_normal((15, 3)))
+    rhs[:, 1] = 0
+    cold = conjugate_gradient(lambda x: matrix @ x, rhs, tol=1e-10)
+    start = cold.x + 1e-6
+    before = start.clone()
+    warm = conjugate_gradient(lambda x: matrix @ x, rhs, tol=1e-10, x0=start)
+    assert warm.iterations < cold.iterations
+    assert warm.x[:, 1].tolist() == [0.0] * 15
+    torch.testing.assert_close(warm.x, cold.x, atol=1e-8, rtol=1e-8)
+    assert torch.equal(start, before)

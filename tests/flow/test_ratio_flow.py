@@ -159,3 +159,18 @@ def test_flow_in_single_precision_follows_the_double_one():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         RatioFlow(**options)
+
+
+def test_patience_ends_a_flow_whose_labels_stand_still():
+    graph, _ = clusters(0, num_nodes=60)
+    u = start_off_degree(graph, 3)
+    whole = RatioFlow("degree_median", 1.0, tol=1e-12, max_steps=60)(u, graph, Coupling())
+    early = RatioFlow("degree_median", 1.0, tol=1e-12, max_steps=60, patience=3)(u, graph, Coupling())
+    assert early.status == "converged"
+    assert 3 < len(early.trace) < len(whole.trace)
+    assert torch.equal(early.u.argmax(dim=1), whole.u.argmax(dim=1))
+
+
+def test_patience_is_checked():
+    with pytest.raises(ValueError, match="'patience' must be"):
+        RatioFlow(patience=0)

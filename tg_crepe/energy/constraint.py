@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import torch
@@ -71,9 +72,11 @@ class LabelCoupling(Constraint):
 
     def project(self, u: Tensor) -> Tensor:
         """The nearest point of the set."""
-        own = self.y.unsqueeze(1) == torch.arange(u.size(1), device=u.device)
-        clamped = torch.where(own, u.clamp(min=self.eps), u.clamp(max=-self.eps))
-        return torch.where(self.y.unsqueeze(1) >= 0, clamped, u - u.mean(dim=1, keepdim=True))
+        projected = u - u.mean(dim=1, keepdim=True)
+        if u.device.type != "cpu":  # to look for the labelled rows would make a GPU wait
+            return torch.where(self.y.unsqueeze(1) >= 0, self._clamped(u, self.y), projected)
+        projected[self._rows] = self._clamped(u[self._rows], self.y[self._rows])
+        return projected
 
     def coupling_violation(self, u: Tensor) -> Tensor:
         """The largest sum over classes at an unlabelled node."""
@@ -81,11 +84,25 @@ class LabelCoupling(Constraint):
 
     def margin_violation(self, u: Tensor) -> Tensor:
         """The largest shortfall of an entry at a labelled node."""
-        return torch.where(self.y.unsqueeze(1) >= 0, (u - self.project(u)).abs(), 0.0).max()
+        rows = self._rows
+        return (u[rows] - self._clamped(u[rows], self.y[rows])).abs().max() if rows.numel() else u.new_zeros(())
 
     def at(self, eps: float) -> LabelCoupling:
         """The same set with another margin."""
-        return replace(self, eps=eps)
+        other = replace(self, eps=eps)
+        if "_rows" in self.__dict__:
+            other.__dict__["_rows"] = self._rows
+        return other
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        """The labelled nodes."""
+        return (self.y >= 0).nonzero().view(-1)
+
+    def _clamped(self, u: Tensor, y: Tensor) -> Tensor:
+        """Rows of the classes ``y`` on their side of the margin."""
+        own = y.unsqueeze(1) == torch.arange(u.size(1), device=u.device)
+        return torch.where(own, u.clamp(min=self.eps), u.clamp(max=-self.eps))
 
 
 @dataclass(frozen=True)

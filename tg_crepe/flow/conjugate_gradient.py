@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.flow.trace import Status
+from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.typing import OptTensor
 
 
@@ -27,6 +27,13 @@ class CGResult:
     iterations: int
     status: Status
 
+    @property
+    def trace(self) -> Trace:
+        """One row: the products with the matrix, and the residual of every column."""
+        trace = Trace()
+        trace.append(step=self.iterations, residual=self.residual)
+        return trace
+
 
 @torch.no_grad()
 def conjugate_gradient(
@@ -35,6 +42,7 @@ def conjugate_gradient(
     diagonal: OptTensor = None,
     tol: float = 1e-6,
     max_iterations: int = 1000,
+    x0: OptTensor = None,
 ) -> CGResult:
     r"""Solves :math:`A x^l = b^l` for all columns at once, :math:`A` symmetric and positive definite.
 
@@ -46,30 +54,32 @@ def conjugate_gradient(
             each column in its own way, as long as every column's :math:`A` is symmetric and positive definite on the
             range of ``rhs``.
         rhs (torch.Tensor): :math:`B`, of shape :obj:`[num_nodes, num_columns]`.
-        diagonal (torch.Tensor, optional): The diagonal of :math:`A`, of shape :obj:`[num_nodes]`, for Jacobi
-            preconditioning. (default: :obj:`None`, none)
+        diagonal (torch.Tensor, optional): The diagonal of :math:`A`, of shape :obj:`[num_nodes]`, or
+            :obj:`[num_nodes, num_columns]` where the columns differ, for Jacobi preconditioning.
+            (default: :obj:`None`, none)
         tol (float, optional): The relative residual. (default: :obj:`1e-6`)
         max_iterations (int, optional): The limit. (default: :obj:`1000`)
+        x0 (torch.Tensor, optional): Where to start, of the shape of ``rhs``. (default: :obj:`None`, at zero)
     """
     check_positive("tol", tol)
     check_count("max_iterations", max_iterations)
 
     def precondition(r: Tensor) -> Tensor:
-        return r if diagonal is None else r / diagonal.unsqueeze(-1)
+        return r if diagonal is None else r / diagonal.view(r.size(0), -1)
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
         if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size
             return (a.t() @ b).diagonal().double()
         return (a * b).sum(dim=0, dtype=torch.float64)
 
-    x = torch.zeros_like(rhs)
-    r = rhs.clone()
     size = dot(rhs, rhs).sqrt()
+    x = torch.zeros_like(rhs) if x0 is None else x0 * (size > 0)
+    r = rhs.clone() if x0 is None else rhs - operator(x)
     safe_size = torch.where(size > 0, size, torch.ones_like(size))
     h = precondition(r)
     p = h.clone()
     rho = dot(r, h)
-    residual = size / safe_size
+    residual = (rho if diagonal is None else dot(r, r)).sqrt() / safe_size
     iterations = 0
     active = residual > tol
     while bool(active.any()) and iterations < max_iterations:

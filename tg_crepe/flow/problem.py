@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tg_crepe._sums import inner, norm, squared_distance
 from tg_crepe.energy.constraint import Constraint
 
 
@@ -36,8 +37,7 @@ class InnerProblem:
         r""":math:`\frac{1}{2\delta t} \|\mathbf{u} - \mathbf{u}_k\|^2 - \langle \mathbf{c}, \mathbf{u} \rangle`, a
         scalar in double precision.
         """
-        distance = (u - self.u_prev).double().square().sum() / (2 * self.time_step)
-        return distance - (self.linear.double() * u.double()).sum()
+        return squared_distance(u, self.u_prev) / (2 * self.time_step) - inner(self.linear, u)
 
     def lagrangian_minimiser(self, divergence: Tensor) -> Tensor:
         r""":math:`\mathbf{u}(\mathbf{z}) = \mathrm{proj}_C(\mathbf{u}_k + \delta t (\mathbf{c} - K^*\mathbf{z}))`.
@@ -58,7 +58,7 @@ class InnerProblem:
             divergence (torch.Tensor): :math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`.
         """
         u = self.lagrangian_minimiser(divergence)
-        return self.smooth_part(u) + (u.double() * divergence.double()).sum()
+        return self.smooth_part(u) + inner(u, divergence)
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def certify(problem: InnerProblem, u: Tensor, energies: Tensor, divergence: Tens
     energy = energies.sum()
     minimiser = problem.lagrangian_minimiser(divergence)
     tiny = torch.finfo(torch.float64).tiny
-    slackness = (energy - (u.double() * divergence.double()).sum()) / energy.clamp(min=tiny)
-    stationarity = (u - minimiser).double().norm() / u.double().norm().clamp(min=tiny)
+    slackness = (energy - inner(u, divergence)) / energy.clamp(min=tiny)
+    stationarity = squared_distance(u, minimiser).sqrt() / norm(u).clamp(min=tiny)
     return Certificate(
         energy=energies,
         primal=problem.smooth_part(u) + energy,

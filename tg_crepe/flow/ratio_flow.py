@@ -9,7 +9,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from tg_crepe._checks import check_choice, check_count, check_positive
-from tg_crepe.energy.constraint import Constraint
+from tg_crepe._sums import absolute_sum, norm, squared_distance, weighted_sum
+from tg_crepe.energy.constraint import Constraint, Coupling, LabelCoupling
 from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
 from tg_crepe.flow.backends import BACKENDS, make_backend
@@ -21,6 +22,9 @@ from tg_crepe.typing import OptTensor
 
 #: A step that finds no descent although its gap is this small (relative to the energy) has found the end of the flow.
 _END_GAP = 1e-6
+
+#: The ratio stands still when its weighted change over a step is below this share of the energy.
+_STILL = 1e-3
 
 
 @dataclass
@@ -48,6 +52,25 @@ class _Point:
     norm: Tensor
     ratio: Tensor
     linear: Tensor
+
+
+class _Standing:
+    """Counts the steps since a label last changed or the ratio last moved."""
+
+    def __init__(self, u: Tensor, exclusive: bool) -> None:
+        self._exclusive = exclusive
+        self._label = self._labels(u)
+        self._steps = 0
+
+    def steps(self, u: Tensor, ratio_stands: bool) -> int:
+        """The count after a step to ``u``."""
+        label = self._labels(u)
+        self._steps = self._steps + 1 if ratio_stands and torch.equal(label, self._label) else 0
+        self._label = label
+        return self._steps
+
+    def _labels(self, u: Tensor) -> Tensor:
+        return u.argmax(dim=1) if self._exclusive else u > 0
 
 
 class RatioFlow:
@@ -81,6 +104,9 @@ class RatioFlow:
         tol (float, optional): Stop when :math:`\|\mathbf{u}_{k+1} - \mathbf{u}_k\|` is at most this, or the weighted
             ratio change of Proposition 4.3 relative to :math:`\sum_l J` is at most its square; a clock runs to its
             end. (default: :obj:`1e-4`)
+        patience (int, optional): Stop as well when for this many steps no node has changed its label (the class of the
+            largest :math:`u^l`, or the sign of each where classes are not coupled) and the weighted ratio change has
+            stayed below a thousandth of :math:`\sum_l J`; not with a clock. (default: :obj:`None`, never)
         inner_iterations (int, optional): Primal–dual iterations before a step is first tested. (default: :obj:`20`)
         max_inner_iterations (int, optional): Their limit. (default: :obj:`2000`)
         gap_tol (float, optional): Solve every step to this duality gap, relative to :math:`\sum_l J(u_k^l)`.
@@ -97,6 +123,7 @@ class RatioFlow:
         relative: bool = True,
         max_steps: int = 100,
         tol: float = 1e-4,
+        patience: int | None = None,
         inner_iterations: int = 20,
         max_inner_iterations: int = 2000,
         gap_tol: float | None = None,
@@ -108,6 +135,8 @@ class RatioFlow:
         check_positive("eps", eps)
         check_count("max_steps", max_steps, low=0)
         check_positive("tol", tol)
+        if patience is not None:
+            check_count("patience", patience)
         check_count("inner_iterations", inner_iterations)
         check_count("max_inner_iterations", max_inner_iterations, low=inner_iterations)
         if gap_tol is not None:
@@ -119,6 +148,7 @@ class RatioFlow:
         self.relative = relative
         self.max_steps = max_steps
         self.tol = tol
+        self.patience = patience
         self.inner_iterations = inner_iterations
         self.max_inner_iterations = max_inner_iterations
         self.gap_tol = gap_tol
@@ -144,14 +174,15 @@ class RatioFlow:
         constraint = constraint or Constraint()
         backend = make_backend(self.backend, graph)
         clock = self._clock()
-        u = u / u.double().norm().to(u.dtype)
+        u = u / norm(u).to(u.dtype)
         dual = None if dual is None else dual.clone()  # backends work in place
         point = self._evaluate(u, backend.energy(u), graph)
         trace = Trace()
         self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
         status: Status = "converged" if self._has_clock else "step_limit"
+        standing = _Standing(u, isinstance(constraint, (Coupling, LabelCoupling)))
         for step, raw_step in enumerate(tqdm(clock, desc="ratio flow", delay=3, disable=None, leave=False), start=1):
-            scale = float(u.double().abs().mean()) if self.relative else 1.0
+            scale = float(absolute_sum(u)) / u.numel() if self.relative else 1.0
             here = constraint.at(self.eps * scale)
             if self._has_vanished(point, u) and float(here.margin_violation(u)) == 0:
                 status = "converged"
@@ -163,16 +194,19 @@ class RatioFlow:
                 # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
                 status = "converged" if gap <= _END_GAP * float(point.energy.sum()) else "stalled"
                 break
-            size = u_half.double().norm()
+            size = norm(u_half)
             u_next = u_half / size.to(u.dtype)
-            change = float((u_next - u).double().norm())
+            change = float(squared_distance(u_next, u).sqrt())
             following = self._evaluate(u_next, certificate.energy / size, graph)  # J is one-homogeneous
             decrease = float((following.norm * (point.ratio - following.ratio)).sum())
             self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
             total = float(point.energy.sum())
+            moved = abs(decrease) / total if total > 0 else 0.0  # with label priors the ratio may rise as well
             u, point = u_next, following
-            # With label priors the ratio may rise, so its change counts and not its sign.
-            if not self._has_clock and (change <= self.tol or abs(decrease) <= self.tol**2 * total):
+            if self._has_clock:
+                continue
+            still = self.patience is not None and standing.steps(u, moved <= _STILL) >= self.patience
+            if still or change <= self.tol or moved <= self.tol**2:
                 status = "converged"
                 break
         return FlowResult(u, dual if dual is not None else backend.start(u).dual, trace, status)
@@ -188,7 +222,7 @@ class RatioFlow:
 
     def _has_vanished(self, point: _Point, u: Tensor) -> bool:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
-        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(u.double().abs().sum())
+        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(absolute_sum(u))
 
     def _evaluate(self, u: Tensor, energy: Tensor, graph: CanonicalGraph) -> _Point:
         """H, R and the linear term R (q − q̃) at a point of known J."""
@@ -242,8 +276,8 @@ class RatioFlow:
             change=change,
             gap=gap,
             inner_iterations=iterations,
-            half_norm=u_half.double().norm(),
-            degree_violation=(graph.degree.double() @ u.double()).abs().max(),
+            half_norm=norm(u_half),
+            degree_violation=weighted_sum(graph.degree, u).abs().max(),
             coupling_violation=constraint.coupling_violation(u_half),
             margin_violation=constraint.margin_violation(u_half),
         )

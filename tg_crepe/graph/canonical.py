@@ -64,16 +64,18 @@ class CanonicalGraph:
 
         rowptr, col, _ = self.csr_pattern
         ones = torch.ones(col.numel(), dtype=torch.int8).numpy()
-        return csr_matrix((ones, col.int().numpy(), rowptr.int().numpy()), (self.num_nodes, self.num_nodes))
+        return csr_matrix((ones, col.numpy(), rowptr.numpy()), (self.num_nodes, self.num_nodes))
 
     @cached_property
     def csr_pattern(self) -> tuple[Tensor, Tensor, Tensor]:
         """The directed edges by node, which do not depend on the weights.
 
         Row pointers of shape :obj:`[num_nodes + 1]`, and for each of the :obj:`2 * num_edges` slots the other node
-        (ascending within a row) and the number of the undirected edge.
+        (ascending within a row) and the number of the undirected edge; 32-bit integers where they are large enough,
+        which halve the memory and spare torch a conversion in every product with a sparse matrix.
         """
         first, second = self.edge_index
+        short = torch.int32 if max(self.num_nodes, 2 * self.num_edges) < 2**31 else torch.long
         below = torch.bincount(second, minlength=self.num_nodes)  # neighbours with a smaller number
         above = torch.bincount(first, minlength=self.num_nodes)
         rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=first.device)
@@ -84,16 +86,16 @@ class CanonicalGraph:
         by_second = torch.argsort(second, stable=True)
         at_second = (rowptr[:-1] - (below.cumsum(0) - below))[second[by_second]] + number
         at_first = (rowptr[:-1] + below - (above.cumsum(0) - above))[first] + number
-        col, edge = torch.empty(2, 2 * self.num_edges, dtype=torch.long, device=first.device)
-        col[at_second], edge[at_second] = first[by_second], by_second
-        col[at_first], edge[at_first] = second, number
-        return rowptr, col, edge
+        col, edge = torch.empty(2, 2 * self.num_edges, dtype=short, device=first.device)
+        col[at_second], edge[at_second] = first[by_second].to(short), by_second.to(short)
+        col[at_first], edge[at_first] = second.to(short), number.to(short)
+        return rowptr.to(short), col, edge
 
     @cached_property
     def adjacency(self) -> Tensor:
         """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_nodes]`."""
         rowptr, col, edge = self.csr_pattern
-        return sparse_csr(rowptr, col, self.edge_weight[edge], (self.num_nodes, self.num_nodes))
+        return sparse_csr(rowptr, col, self.edge_weight.index_select(0, edge), (self.num_nodes, self.num_nodes))
 
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""

@@ -35,7 +35,7 @@ def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
     scale = torch.where(graph.degree > 0, graph.degree.rsqrt(), torch.zeros_like(graph.degree))
     first, second = graph.edge_index
     value = graph.edge_weight * scale[first] * scale[second]
-    return sparse_csr(rowptr, col, value[edge], (graph.num_nodes, graph.num_nodes))
+    return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_nodes))
 
 
 def smallest_eigenpairs(

@@ -44,11 +44,11 @@ class NumbaBackend:
             raise ValueError(f"'backend' = 'numba' needs the graph on the CPU, got {graph.edge_weight.device}")
         self.graph = graph
         adjacency = graph.adjacency
-        self.ptr = adjacency.crow_indices().numpy()
-        self.col = adjacency.col_indices().to(torch.int32).numpy()
+        self.ptr = adjacency.crow_indices().long().numpy()
+        self.col = adjacency.col_indices().numpy()
         self.weight = adjacency.values().numpy()
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
-        self.reach = dual_step(graph.edge_index, graph.degree)[graph.csr_pattern[2]].numpy()
+        self.reach = dual_step(graph.edge_index, graph.degree).index_select(0, graph.csr_pattern[2]).numpy()
         self.chunks = _split(self.ptr)
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
         self._spare: tuple[Tensor, Tensor] | None = None

@@ -29,17 +29,17 @@ class TorchBackend:
         reach = dual_step(graph.edge_index, graph.degree)
         device, num_edges = graph.edge_weight.device, graph.num_edges
         # An edge a row: + at its first node, − at its second; the columns of a row are in order, as i < j.
-        ends = torch.arange(0, 2 * num_edges + 1, 2, device=device)
+        rowptr, col, edge = graph.csr_pattern
+        ends = torch.arange(0, 2 * num_edges + 1, 2, device=device, dtype=col.dtype)
         self.difference = sparse_csr(
-            ends, graph.edge_index.t().reshape(-1), torch.stack([reach, -reach], dim=1).view(-1),
+            ends, graph.edge_index.t().reshape(-1).to(col.dtype), torch.stack([reach, -reach], dim=1).view(-1),
             (num_edges, graph.num_nodes),
         )  # fmt: skip
-        rowptr, col, edge = graph.csr_pattern
         row = torch.repeat_interleave(torch.arange(graph.num_nodes, device=device), rowptr.diff())
         sign = torch.where(row < col, 1.0, -1.0).to(graph.edge_weight.dtype)
-        value = sign * graph.edge_weight[edge] / graph.degree[row]
-        order = torch.argsort(row * num_edges + edge)  # columns in order within a row
-        self.divergence = sparse_csr(rowptr, edge[order], value[order], (graph.num_nodes, num_edges))
+        value = sign * graph.edge_weight.index_select(0, edge) / graph.degree[row]
+        # Edges are sorted by their nodes, so their numbers ascend within a row as they must.
+        self.divergence = sparse_csr(rowptr, edge, value, (graph.num_nodes, num_edges))
 
     def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
         """The state at ``u``, with a zero dual unless one of an earlier state is given, which it takes over."""

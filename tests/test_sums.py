@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+import torch
+
+from tg_crepe import _sums
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch):
+    monkeypatch.setattr(_sums, "_SLICE", 50)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (101, 3), (40, 200)])
+def test_sums_are_those_of_numpy_in_double_precision_and_change_nothing(shape, dtype):
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
+    mass = torch.rand(shape[0], generator=generator).to(dtype)
+    before = [x.clone() for x in (a, b, mass)]
+    x, y, m = (t.double().numpy() for t in (a, b, mass))
+    for found, expected in (
+        (_sums.inner(a, b), (x * y).sum()),
+        (_sums.norm(a), np.sqrt((x * x).sum())),
+        (_sums.squared_distance(a, b), ((x - y) ** 2).sum()),
+        (_sums.absolute_sum(a), np.abs(x).sum()),
+        (_sums.weighted_sum(mass, a), m @ x),
+    ):
+        assert found.dtype == torch.float64
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
+    assert all(torch.equal(t, old) for t, old in zip((a, b, mass), before, strict=True))
+
+
+def test_a_column_that_is_not_contiguous():
+    a = torch.arange(300.0).view(100, 3)
+    assert float(_sums.inner(a[:, 1:2], a[:, 1:2])) == float(a[:, 1].double().square().sum())

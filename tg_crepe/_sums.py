@@ -1,0 +1,60 @@
+"""Sums in double precision without a copy of their arguments in double precision.
+
+Torch converts a whole tensor before it reduces it in another type; in slices the converted numbers stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+#: Numbers that are converted at a time.
+_SLICE = 1 << 17
+
+
+def inner(a: Tensor, b: Tensor) -> Tensor:
+    r""":math:`\langle a, b \rangle` of two tensors of the same shape, a scalar in double precision."""
+    total = a.new_zeros((), dtype=torch.float64)
+    for x, y in _rows(a, b):
+        total += torch.dot(x.double().reshape(-1), y.double().reshape(-1))
+    return total
+
+
+def norm(a: Tensor) -> Tensor:
+    r""":math:`\|a\|_2`, a scalar in double precision."""
+    return inner(a, a).sqrt()
+
+
+def squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    r""":math:`\|a - b\|^2` of two tensors of the same shape, a scalar in double precision."""
+    total = a.new_zeros((), dtype=torch.float64)
+    for x, y in _rows(a, b):
+        difference = (x.double() - y.double()).view(-1)
+        total += torch.dot(difference, difference)
+    return total
+
+
+def absolute_sum(a: Tensor) -> Tensor:
+    r""":math:`\|a\|_1`, a scalar in double precision."""
+    total = a.new_zeros((), dtype=torch.float64)
+    for (x,) in _rows(a):
+        total += x.abs().double().sum()
+    return total
+
+
+def weighted_sum(mass: Tensor, x: Tensor) -> Tensor:
+    r""":math:`\sum_i m_i x_i` of every column of ``x``, of shape :obj:`[num_columns]` in double precision."""
+    total = x.new_zeros(x.size(1), dtype=torch.float64)
+    for m, part in _rows(mass, x, width=x.size(1)):
+        total += m.double() @ part.double()
+    return total
+
+
+def _rows(*tensors: Tensor, width: int | None = None) -> Iterator[tuple[Tensor, ...]]:
+    """The same rows of all tensors, about a slice at a time."""
+    if width is None:
+        width = tensors[0][:1].numel()
+    step = max(1, _SLICE // max(width, 1))
+    return zip(*(tensor.split(step) for tensor in tensors), strict=True)
