@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
+from torch_geometric.data import Data
 
-from tg_crepe import GraphWarning, knn_graph
+from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph
 from tg_crepe._optional import available
+from tg_crepe.graph import knn
+from tg_crepe.graph.neighbors import nearest_neighbors
 
 METRICS = ["cosine", "euclidean"]
 KERNELS = ["gaussian", "cosine", "uniform"]
@@ -328,7 +331,7 @@ def test_features_that_are_not_finite_are_refused_with_their_rows(value):
     ("option", "valid"),
     [
         ("metric", "'cosine', 'euclidean'"),
-        ("backend", "'auto', 'torch', 'faiss', 'torch_cluster'"),
+        ("backend", "'auto', 'torch', 'faiss', 'torch_cluster', 'approximate'"),
         ("kernel", "'gaussian', 'cosine', 'uniform'"),
         ("symmetrize", "'max', 'mean', 'mutual'"),
     ],
@@ -343,6 +346,65 @@ def test_unknown_names_are_refused_with_the_valid_ones(option, valid, value):
 def test_a_bad_memory_budget_is_refused(budget):
     with pytest.raises(ValueError, match="'memory_budget' must be a finite number > 0"):
         knn_graph(randn(10, 2), 3, memory_budget=budget)
+
+
+@pytest.mark.parametrize("recall", [0, -0.5, 1.01, float("nan"), True, "0.9", None])
+def test_a_bad_recall_is_refused(recall):
+    with pytest.raises(ValueError, match=r"'recall' must be a number in \(0, 1\], got"):
+        knn_graph(randn(10, 2), 3, recall=recall)
+    with pytest.raises(ValueError, match=r"'recall' must be a number in \(0, 1\], got"):
+        FeatureKNNGraph(recall=recall)
+
+
+# The approximate search.
+
+
+def pairs_of_rows(num_pairs=1_500):
+    """Far pairs of close rows: easy for cells."""
+    place = 10 * randn(num_pairs, 2)
+    return torch.cat([place, place + 1e-3])
+
+
+def test_an_approximate_graph_states_its_recall_in_one_warning():
+    x = pairs_of_rows()
+    with pytest.warns(
+        GraphWarning, match=r"^approximate neighbours: recall (0\.99\d\d|1\.0000), measured on"
+    ) as record:
+        edge_index, edge_weight = knn_graph(x, 5, "euclidean", "approximate")
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    exact = dense(*knn_graph(x, 5, "euclidean"), len(x)) > 0
+    assert (dense(edge_index, edge_weight, len(x)) > 0)[exact].mean() > 0.99
+
+
+def test_auto_is_approximate_only_beyond_its_size_and_below_a_recall_of_one(monkeypatch):
+    x = pairs_of_rows()
+    monkeypatch.setattr(knn, "_MOST_EXACT", len(x))
+    expected = knn_graph(x, 5)  # a warning would be an error here
+    monkeypatch.setattr(knn, "_MOST_EXACT", len(x) - 1)
+    assert_same(knn_graph(x, 5, recall=1), expected)
+    assert_same(knn_graph(x, 5, backend="torch"), expected)
+    with pytest.warns(GraphWarning, match="^approximate neighbours"):
+        knn_graph(x, 5)
+
+
+def test_auto_is_exact_on_other_devices(monkeypatch):
+    monkeypatch.setattr(knn, "_MOST_EXACT", 2)
+    assert not knn._is_large(torch.empty(10, 2, device="meta"))
+    assert knn._is_large(torch.empty(10, 2))
+
+
+def test_the_wanted_recall_reaches_the_search_from_the_transform(monkeypatch):
+    wanted = []
+
+    def approximate(x, k, recall, memory_budget):
+        wanted.append(recall)
+        return *nearest_neighbors(x, k, "torch", memory_budget), "as asked"
+
+    monkeypatch.setattr(knn, "approximate_neighbors", approximate)
+    with pytest.warns(GraphWarning, match="^as asked$"):
+        FeatureKNNGraph(k=3, backend="approximate", recall=0.9)(Data(x=randn(10, 2)))
+    assert wanted == [0.9]
 
 
 def test_ordinary_features_make_no_warning():

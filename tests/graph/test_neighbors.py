@@ -188,14 +188,71 @@ def test_close_points_far_from_the_mean_need_no_more_candidates(monkeypatch, nam
     # More candidates would never tell them apart: every row would end in a search through all others.
     counts = record_counts(monkeypatch)
     nearest_neighbors(HARD[name][0], K, "torch", 256.0)
-    assert set(counts) == {K + neighbors._SPARE + 1}
+    assert set(counts) == {K + neighbors.SPARE + 1}
 
 
 def test_ties_are_searched_with_more_candidates(monkeypatch):
     counts = record_counts(monkeypatch)
-    nearest_neighbors(HARD["duplicates in groups larger than the candidates"][0], K, "torch", 256.0)
-    first = K + neighbors._SPARE
-    assert set(counts) == {first + 1, 2 * first + 1, 4 * first + 1}  # 30 copies of every point: 57 candidates do
+    x = torch.cat([torch.zeros(1, 40), torch.eye(40)]).double()  # 40 rows as far from the first, and from each other
+    neighbor, _ = nearest_neighbors(x, K, "torch", 256.0)
+    first = K + neighbors.SPARE
+    assert set(counts) == {first + 1, 2 * first + 1, 41}
+    np.testing.assert_array_equal(neighbor.numpy(), oracle(x, K)[0])
+
+
+def with_equal_rows(num_equal, num_others=300, num_groups=1, seed=0):
+    """Groups of equal rows at random places in the data, and as many rows so close to them that all are tied."""
+    x = randn(num_groups * num_equal + num_others, 8, seed=seed)
+    place = torch.randperm(x.size(0), generator=torch.Generator().manual_seed(seed))
+    for group in range(num_groups):
+        x[place[group * num_equal : (group + 1) * num_equal]] = randn(1, 8, seed=group + 1)
+    near = place[num_groups * num_equal :][: num_others // 2]
+    x[near] = randn(1, 8, seed=1) + 1e-3 * x[near]
+    return x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("num_equal", [K - 1, K, K + 1, K + 2, K + neighbors.SPARE, 40, 200])
+def test_equal_rows_have_the_neighbours_of_the_oracle(num_equal, backend):
+    x = with_equal_rows(num_equal, num_groups=3)
+    expected_neighbor, expected_distance = oracle(x, K)
+    neighbor, distance = nearest_neighbors(x, K, backend, 256.0)
+    np.testing.assert_array_equal(neighbor.numpy(), expected_neighbor)
+    np.testing.assert_allclose(distance.numpy(), expected_distance, rtol=1e-14)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_thousands_of_equal_rows_are_not_searched_among_each_other(monkeypatch, backend):
+    counts = record_counts(monkeypatch)
+    x = with_equal_rows(3_000)
+    neighbor, distance = nearest_neighbors(x, K, backend, 256.0)
+    assert max(counts) <= 2 * (K + neighbors.SPARE) + 1
+    rows = torch.cat([torch.arange(100), (x != x[neighbor[0, 0]]).any(dim=1).nonzero().view(-1)]).numpy()
+    squared = np.square(x.numpy()[rows][:, None] - x.numpy()[None]).sum(axis=2)
+    squared[np.arange(len(rows)), rows] = np.inf
+    expected = np.argsort(squared, axis=1, kind="stable")[:, :K]
+    np.testing.assert_array_equal(neighbor.numpy()[rows], expected)
+    np.testing.assert_allclose(distance.numpy()[rows] ** 2, np.take_along_axis(squared, expected, axis=1), rtol=1e-13)
+
+
+def test_zero_of_either_sign_is_the_same_place():
+    x = torch.zeros(60, 2, dtype=torch.float64)
+    x[::3] = -0.0
+    x[50:] = 1
+    neighbor, distance = nearest_neighbors(x, K, "torch", 256.0)
+    np.testing.assert_array_equal(neighbor.numpy(), oracle(x, K)[0])
+    assert bool((distance == 0).all())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["many exact ties", "one outlier", "all rows equal"])
+def test_chosen_rows_have_the_neighbours_they_have_among_all(name, backend):
+    x, _ = HARD[name]
+    neighbor, distance = nearest_neighbors(x, K, backend, 256.0)
+    rows = torch.tensor([200, 3, 17, 0])
+    some_neighbor, some_distance = nearest_neighbors(x, K, backend, 256.0, rows)
+    assert torch.equal(some_neighbor, neighbor[rows])
+    assert torch.equal(some_distance, distance[rows])
 
 
 def test_features_are_not_modified():

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import numbers
 import warnings
 
 import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor
+from tg_crepe.graph.approximate import approximate_neighbors
 from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
-from tg_crepe.graph.neighbors import BACKENDS, nearest_neighbors
+from tg_crepe.graph.neighbors import BACKENDS as EXACT_BACKENDS
+from tg_crepe.graph.neighbors import nearest_neighbors
 from tg_crepe.graph.weights import KERNELS, neighbor_weight
 from tg_crepe.warnings import GraphWarning
 
 METRICS = ("cosine", "euclidean")
+
+#: Names of the searches.
+BACKENDS = (*EXACT_BACKENDS, "approximate")
+
+#: Rows up to which "auto" searches exactly. The approximate search is quicker from about 20,000 rows on, but up to here
+#: the exact one takes less than a minute on two cores, and an exact graph is worth that (benchmarks/results/knn.md).
+_MOST_EXACT = 100_000
 
 
 def knn_graph(
@@ -22,16 +32,20 @@ def knn_graph(
     kernel: str = "gaussian",
     symmetrize: str = "max",
     memory_budget: float = 256.0,
+    recall: float = 0.99,
 ) -> tuple[Tensor, Tensor]:
-    r"""The symmetric weighted graph of the exact :math:`k` nearest neighbours of every row of ``x``.
+    r"""The symmetric weighted graph of the :math:`k` nearest neighbours of every row of ``x``.
 
     .. math::
         w_{i \to j} = \exp\left(-4 \frac{\|x_i - x_j\|^2}{d_k(x_i)^2}\right), \qquad
         w_{ij} = \max(w_{i \to j}, w_{j \to i}),
 
     where :math:`d_k(x_i)` is the distance of :math:`x_i` to its :math:`k`-th neighbour. Under the cosine metric the
-    rows are first scaled to unit length; a zero row stays zero. Whatever the backend, its candidates are ranked
-    again by direct distance in double precision, then by index, so the edges are the same everywhere.
+    rows are first scaled to unit length; a zero row stays zero. The neighbours are exact, and the candidates of any
+    backend are ranked again by direct distance in double precision, then by index, so the edges are the same
+    everywhere. The exception is the approximate search, which :obj:`"auto"` takes beyond 100,000 rows on a CPU: one
+    :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random rows. Where it would miss more than
+    ``recall`` allows or save no time, the search is exact after all, and the warning says that.
 
     .. code-block:: python
 
@@ -44,17 +58,20 @@ def knn_graph(
         k (int, optional): The number of neighbours, at most :obj:`num_nodes - 1`. (default: :obj:`20`)
         metric (str, optional): :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
         backend (str, optional): The search: :obj:`"torch"` (blocked, any device), :obj:`"faiss"`,
-            :obj:`"torch_cluster"` or :obj:`"auto"` (faiss where it is installed and ``x`` is on the CPU, else torch).
+            :obj:`"torch_cluster"`, :obj:`"approximate"` (any device) or :obj:`"auto"` (the approximate one beyond
+            100,000 rows on the CPU, else faiss where it is installed and ``x`` is on the CPU, else torch).
             (default: :obj:`"auto"`)
         kernel (str, optional): :obj:`"gaussian"` (above), :obj:`"cosine"` (the similarity, if positive) or
             :obj:`"uniform"`. (default: :obj:`"gaussian"`)
         symmetrize (str, optional): :obj:`"max"`, :obj:`"mean"` or :obj:`"mutual"`. (default: :obj:`"max"`)
         memory_budget (float, optional): About how many MiB the search may use at a time. (default: :obj:`256`)
+        recall (float, optional): The share of the true neighbours that an approximate search must find, in
+            :math:`(0, 1]`; at 1 :obj:`"auto"` is exact at every size. (default: :obj:`0.99`)
 
     Returns:
         The edges in both directions, of shape :obj:`[2, num_edges]`, and their weights of shape :obj:`[num_edges]`.
     """
-    check_knn_options(k, metric, backend, kernel, symmetrize)
+    check_knn_options(k, metric, backend, kernel, symmetrize, recall)
     check_positive("memory_budget", memory_budget)
     x = _check_features(x, k)
     unit = None
@@ -62,7 +79,11 @@ def knn_graph(
         # In double precision: the rounding of a norm depends on the device, and must not decide about an edge.
         unit = _unit_rows(x.double(), warn=metric == "cosine")
     points = unit if metric == "cosine" and unit is not None else x
-    neighbor, distance = nearest_neighbors(points, k, backend, memory_budget)
+    if backend == "approximate" or (backend == "auto" and _is_large(points) and recall < 1):
+        neighbor, distance, note = approximate_neighbors(points, k, recall, memory_budget)
+        warnings.warn(note, GraphWarning, stacklevel=2)
+    else:
+        neighbor, distance = nearest_neighbors(points, k, backend, memory_budget)
 
     weight = neighbor_weight(kernel, distance, lambda: _similarity(unit, neighbor))
     source = torch.arange(x.size(0), device=x.device).repeat_interleave(k)
@@ -72,13 +93,20 @@ def knn_graph(
     return edge_index, torch.cat([graph.edge_weight, graph.edge_weight])
 
 
-def check_knn_options(k: int, metric: str, backend: str, kernel: str, symmetrize: str) -> None:
+def check_knn_options(k: int, metric: str, backend: str, kernel: str, symmetrize: str, recall: float) -> None:
     """Checks what can be checked before there are features."""
     check_count("k", k)
     check_choice("metric", metric, METRICS)
     check_choice("backend", backend, BACKENDS)
     check_choice("kernel", kernel, KERNELS)
     check_choice("symmetrize", symmetrize, SYMMETRIZE)
+    if isinstance(recall, bool) or not isinstance(recall, numbers.Real) or not 0 < recall <= 1:
+        raise ValueError(f"'recall' must be a number in (0, 1], got {recall!r}")
+
+
+def _is_large(points: Tensor) -> bool:
+    """Whether the approximate search is worth its misses; on other devices than the CPU that is not measured."""
+    return points.device.type == "cpu" and points.size(0) > _MOST_EXACT
 
 
 def _check_features(x: Tensor, k: int) -> Tensor:

@@ -9,11 +9,11 @@ from tqdm.auto import tqdm
 
 from tg_crepe._optional import available, require
 
-#: Names of the searches; each answers with candidates only, which are ranked again here.
+#: Names of the exact searches; each answers with candidates only, which are ranked again here.
 BACKENDS = ("auto", "torch", "faiss", "torch_cluster")
 
 #: Candidates beyond k: rounding may swap neighbours that are nearly as far, so a few more are looked at.
-_SPARE = 8
+SPARE = 8
 
 #: MiB of differences that are ranked at a time on a CPU: within its cache this is several times quicker.
 _CACHE = 4
@@ -22,67 +22,111 @@ _CACHE = 4
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
-def nearest_neighbors(x: Tensor, k: int, backend: str, memory_budget: float) -> tuple[Tensor, Tensor]:
+def nearest_neighbors(
+    x: Tensor, k: int, backend: str, memory_budget: float, rows: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     r"""The exact :math:`k` nearest other rows of every row of ``x``.
 
     A quick search gives :math:`k + 8` candidates, which are ranked by :math:`\|x_i - x_j\|` in double precision, then
     by index. Rows whose last candidate is not clearly farther than the :math:`k`-th neighbour are searched again in
-    double precision, then with twice as many candidates, so rounding in the search never decides about an edge.
+    double precision, then with twice as many candidates, so rounding in the search never decides about an edge. A row
+    with at least :math:`k` equals needs no further search: they are its neighbours, the lowest indices first.
 
     Args:
         x (torch.Tensor): Finite features, of shape :obj:`[num_nodes, num_features]`.
         k (int): The number of neighbours, below :obj:`num_nodes`.
         backend (str): One of :data:`BACKENDS`.
         memory_budget (float): About how many MiB a block may take.
+        rows (torch.Tensor, optional): The rows whose neighbours are wanted, each once, of shape :obj:`[num_rows]`.
+            (default: :obj:`None`, all)
 
     Returns:
-        Indices of shape :obj:`[num_nodes, k]` and distances in double precision, ascending, of the same shape.
+        Indices of shape :obj:`[num_rows, k]` and distances in double precision, ascending, of the same shape.
     """
-    exact, scale = _scaled(x)
-    num_nodes = x.size(0)
-    neighbor = torch.empty(num_nodes, k, dtype=torch.long, device=x.device)
-    distance = torch.empty(num_nodes, k, dtype=torch.float64, device=x.device)
-
-    def settle(rows: Tensor, search: Search, count: int, slack: float) -> Tensor:
-        """Writes the neighbours of ``rows`` and returns the rows where they are not certain yet."""
-        found, rough = search(rows, min(count + 1, num_nodes))  # one more: a row usually finds itself
-        _validate(found, rough, num_nodes)
-        neighbor[rows], squared, error = _rank(exact, rows, found, rough, k, memory_budget)
-        distance[rows] = squared.sqrt() * scale
-        unsure = rough[:, -1].double() - (2 * error).clamp(min=slack) <= squared[:, -1]
-        again = rows[unsure & (found.size(1) < num_nodes)]
-        bar.update(rows.numel() - again.numel())
-        return again
-
-    rows = torch.arange(num_nodes, device=x.device)
-    with tqdm(total=num_nodes, desc="nearest neighbours", unit="node", delay=3, disable=None, leave=False) as bar:
-        for search, block, count, slack in _attempts(exact, k, backend, memory_budget):
-            rows = torch.cat([settle(part, search, count, slack) for part in rows.split(block)])
-            if rows.numel() == 0:
+    pending = torch.arange(x.size(0), device=x.device) if rows is None else rows
+    with tqdm(total=pending.numel(), desc="nearest neighbours", unit="node", delay=3, disable=None, leave=False) as bar:
+        answer = _Answer(x, k, memory_budget)
+        for search, block, count, slack in _attempts(answer, backend):
+            unsure = []
+            for part in pending.split(block):
+                unsure.append(answer.settle(part, search, count, slack))
+                bar.update(part.numel() - unsure[-1].numel())
+            pending = answer.settle_equals(torch.cat(unsure))
+            if pending.numel() == 0:
                 break
-    return neighbor, distance
+    if rows is None:
+        return answer.neighbor, answer.distance
+    return answer.neighbor[rows], answer.distance[rows]
 
 
-def _scaled(x: Tensor) -> tuple[Tensor, float]:
+class _Answer:
+    """The neighbours found so far, and ``base``, the rows that can be somebody's neighbour, ascending."""
+
+    def __init__(self, x: Tensor, k: int, memory_budget: float) -> None:
+        self.exact, self.scale = scaled_rows(x)
+        self.k = k
+        self.memory_budget = memory_budget
+        self.base = torch.arange(x.size(0), device=x.device)
+        self.neighbor = torch.empty(x.size(0), k, dtype=torch.long, device=x.device)
+        self.distance = torch.empty(x.size(0), k, dtype=torch.float64, device=x.device)
+
+    def settle(self, rows: Tensor, search: Search, count: int, slack: float) -> Tensor:
+        """Writes the neighbours of ``rows`` and returns the rows where they are not certain yet."""
+        # One more: a row usually finds itself.
+        found, rough = search(torch.searchsorted(self.base, rows), min(count + 1, self.base.numel()))
+        _validate(found, rough, self.base.numel())
+        self.neighbor[rows], squared, error = rank_candidates(
+            self.exact, rows, self.base[found], rough, self.k, self.memory_budget
+        )
+        self.distance[rows] = squared.sqrt() * self.scale
+        unsure = rough[:, -1].double() - (2 * error).clamp(min=slack) <= squared[:, -1]
+        return rows[unsure & (found.size(1) < self.base.numel())]
+
+    def settle_equals(self, rows: Tensor) -> Tensor:
+        """Writes the neighbours of those ``rows`` that have k equals, and returns the others.
+
+        A search answers with all equals of a row, so with thousands of equal rows it would be quadratic. Of such a
+        group the k + 1 rows of lowest index are enough: for everyone, one of their own included, k of them come first.
+        """
+        if self.base.numel() < self.exact.size(0) or not bool((self.distance[rows, -1] == 0).any()):
+            return rows
+        # Zero is added because -0.0 and 0.0 are the same place.
+        _, group, size = torch.unique(self.exact + 0.0, dim=0, return_inverse=True, return_counts=True)
+        by_group = group.argsort(stable=True)
+        first = size.cumsum(dim=0) - size
+        earlier = torch.empty_like(group)  # equals of lower index
+        earlier[by_group] = self.base - first.repeat_interleave(size)
+        self.base = self.base[earlier <= self.k]
+        has_equals = size[group[rows]] > self.k
+        equal = rows[has_equals]
+        position = torch.arange(self.k, device=rows.device)
+        position = position + (position >= earlier[equal].unsqueeze(1))  # past the row itself
+        self.neighbor[equal] = by_group[first[group[equal]].unsqueeze(1) + position]
+        self.distance[equal] = 0
+        return rows[~has_equals]
+
+
+def scaled_rows(x: Tensor) -> tuple[Tensor, float]:
     """Rows in double precision divided by a power of two, which is exact: squares cannot overflow or vanish."""
     scale = 2.0 ** (math.frexp(float(x.abs().max()))[1] - 1)
     return x.double() / scale, scale
 
 
-def _attempts(exact: Tensor, k: int, backend: str, memory_budget: float) -> Iterator[tuple[Search, int, int, float]]:
+def _attempts(answer: _Answer, backend: str) -> Iterator[tuple[Search, int, int, float]]:
     """Search, block of rows, candidates and slack: the backend's search, then one in double precision that grows.
 
     Double precision tells rows apart that lie close together far from the mean; what it cannot tell apart is a tie,
     and ties need more candidates. The search sees centred rows, since squares of an offset would swallow the rest.
     """
-    count = k + _SPARE
-    points = (exact - exact.mean(dim=0)).float()
-    yield *_make_search(points, backend, memory_budget), count, _rounding_slack(points)
-    points = exact - exact.mean(dim=0)
-    search, block = _make_search(points, "torch", memory_budget)
+    count, mean = answer.k + SPARE, answer.exact.mean(dim=0)
+    points = (answer.exact - mean).float()
+    yield *_make_search(points, backend, answer.memory_budget), count, _rounding_slack(points)
+    share = 1
     while True:
-        yield search, block, count, _rounding_slack(points)
-        count, block = 2 * count, max(1, block // 2)
+        points = answer.exact[answer.base] - mean
+        search, block = _make_search(points, "torch", answer.memory_budget)
+        yield search, max(1, block // share), share * count, _rounding_slack(points)
+        share *= 2
 
 
 def _rounding_slack(points: Tensor) -> float:
@@ -91,7 +135,7 @@ def _rounding_slack(points: Tensor) -> float:
     return (8 + points.size(1) ** 0.5) * torch.finfo(points.dtype).eps * 2 * largest
 
 
-def _rank(
+def rank_candidates(
     exact: Tensor, rows: Tensor, found: Tensor, rough: Tensor, k: int, memory_budget: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The first ``k`` candidates by (squared distance, index), the row itself left out, and the search's error.

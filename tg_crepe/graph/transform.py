@@ -26,6 +26,8 @@ class FeatureKNNGraph(BaseTransform):
         backend (str, optional): The search. (default: :obj:`"auto"`)
         kernel (str, optional): Distances to weights. (default: :obj:`"gaussian"`)
         symmetrize (str, optional): How the two directions are combined. (default: :obj:`"max"`)
+        recall (float, optional): The share of the true neighbours that an approximate search must find.
+            (default: :obj:`0.99`)
     """
 
     def __init__(
@@ -35,19 +37,23 @@ class FeatureKNNGraph(BaseTransform):
         backend: str = "auto",
         kernel: str = "gaussian",
         symmetrize: str = "max",
+        recall: float = 0.99,
     ) -> None:
-        check_knn_options(k, metric, backend, kernel, symmetrize)
+        check_knn_options(k, metric, backend, kernel, symmetrize, recall)
         self.k = k
         self.metric = metric
         self.backend = backend
         self.kernel = kernel
         self.symmetrize = symmetrize
+        self.recall = recall
 
     def forward(self, data: Data) -> Data:
         """Adds the graph to ``data``, which must have ``x``."""
         if data.x is None:
             raise ValueError("'data.x' must hold features of shape [num_nodes, num_features], got None")
-        edge_index, edge_weight = knn_graph(data.x, self.k, self.metric, self.backend, self.kernel, self.symmetrize)
+        edge_index, edge_weight = knn_graph(
+            data.x, self.k, self.metric, self.backend, self.kernel, self.symmetrize, recall=self.recall
+        )
         for stale in ("edge_attr", "adj_t"):
             if stale in data:
                 del data[stale]
