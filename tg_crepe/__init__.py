@@ -9,13 +9,27 @@ if TYPE_CHECKING:
     from tg_crepe.energy import GraphGradient
     from tg_crepe.flow import CheegerPartition, RatioFlow, cheeger_partition
     from tg_crepe.graph import FeatureKNNGraph, graph_report, knn_graph
-    from tg_crepe.models import LGC, CrepePropagation, EnergyModel, Harmonic, NearestNeighbor, PropagationResult
+    from tg_crepe.models import (
+        LGC,
+        WNLL,
+        CenteredKernel,
+        CrepePropagation,
+        EnergyModel,
+        Harmonic,
+        NearestNeighbor,
+        Poisson,
+        PropagationResult,
+        RandomWalk,
+        get_energy_model,
+    )
     from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
 __version__ = "0.1.0"
 
 __all__ = [
     "LGC",
+    "WNLL",
+    "CenteredKernel",
     "CheegerPartition",
     "ConvergenceWarning",
     "CrepePropagation",
@@ -25,9 +39,12 @@ __all__ = [
     "GraphWarning",
     "Harmonic",
     "NearestNeighbor",
+    "Poisson",
     "PropagationResult",
+    "RandomWalk",
     "RatioFlow",
     "cheeger_partition",
+    "get_energy_model",
     "graph_report",
     "knn_graph",
 ]
@@ -38,7 +55,19 @@ _HOME = {
     "energy": ("GraphGradient",),
     "flow": ("CheegerPartition", "RatioFlow", "cheeger_partition"),
     "graph": ("FeatureKNNGraph", "graph_report", "knn_graph"),
-    "models": ("LGC", "CrepePropagation", "EnergyModel", "Harmonic", "NearestNeighbor", "PropagationResult"),
+    "models": (
+        "LGC",
+        "WNLL",
+        "CenteredKernel",
+        "CrepePropagation",
+        "EnergyModel",
+        "Harmonic",
+        "NearestNeighbor",
+        "Poisson",
+        "PropagationResult",
+        "RandomWalk",
+        "get_energy_model",
+    ),
     "warnings": ("ConvergenceWarning", "GraphWarning"),
 }
 

@@ -14,19 +14,34 @@ from torch_geometric.data.datapipes import DatasetAdapter
 
 from tg_crepe import (
     LGC,
+    WNLL,
+    CenteredKernel,
     CrepePropagation,
     EnergyModel,
     FeatureKNNGraph,
     GraphWarning,
     Harmonic,
     NearestNeighbor,
+    Poisson,
+    RandomWalk,
     knn_graph,
 )
 
-MODELS = [CrepePropagation(), LGC(), Harmonic(), NearestNeighbor()]
+MODELS = [
+    CrepePropagation(),
+    LGC(),
+    LGC(balanced=True),
+    Harmonic(),
+    Harmonic(label_weight=5.0),
+    NearestNeighbor(),
+    RandomWalk(),
+    WNLL(),
+    Poisson(),
+    CenteredKernel(),
+]
 
 
-@pytest.fixture(params=MODELS, ids=lambda m: type(m).__name__)
+@pytest.fixture(params=MODELS, ids=repr)
 def model(request) -> EnergyModel:
     return request.param
 
@@ -184,7 +199,10 @@ def test_compose_from_features_to_pseudo_labels_and_back_from_disk(tmp_path):
     assert float((data.pseudo_y != y).double().mean()) < 0.05
 
 
-@pytest.mark.parametrize("name", ["crepe_propagation", "lgc", "harmonic", "nearest_neighbor"])
+@pytest.mark.parametrize(
+    "name",
+    ["crepe_propagation", "lgc", "harmonic", "nearest_neighbor", "random_walk", "wnll", "poisson", "centered_kernel"],
+)
 def test_functional_name(name):
     (data,) = getattr(DatasetAdapter([make_data()]), name)()
     assert data.pseudo_y.shape == (90,)
@@ -327,6 +345,93 @@ def test_everything_labelled(model):
     result = run(model, data)
     assert torch.equal(result.label, data.y)
     assert not bool(result.pseudo_mask.any())
+
+
+def test_equal_points_are_finite(model):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(100, 4, generator=generator)
+    x[:30] = x[0]
+    y = (x[:, 0] > x[:, 0].median()).long()
+    mask = torch.zeros(100, dtype=torch.bool)
+    mask[[0, 40, 50, 60, 70, 80]] = True
+    edge_index, edge_weight = knn_graph(x, 10, metric="euclidean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # equal points may close themselves off
+        result = model.propagate(y, edge_index, mask, edge_weight)
+    assert bool(torch.isfinite(result.u).all() & torch.isfinite(result.prob).all())
+    assert result.status == "converged"
+    assert result.label[result.reached].min() >= 0
+
+
+def test_a_class_with_a_single_label(model):
+    data = make_data()
+    only = (data.train_mask & (data.y == 2)).nonzero().view(-1)
+    data.train_mask[only[1:]] = False
+    result = run(model, data)
+    assert result.status == "converged"
+    assert bool(torch.isfinite(result.prob).all())
+    assert int(result.label[only[0]]) == 2
+    assert set(result.label.tolist()) == {0, 1, 2}
+
+
+def test_a_class_that_only_touches_other_labels_is_no_obstacle(model):
+    # Node 90 of class 3 has one neighbour, which is labelled: the column of its class may be zero in a solver.
+    data = make_data()
+    neighbour = int(data.train_mask.nonzero()[0])
+    tie = torch.tensor([[90, neighbour], [neighbour, 90]])
+    result = model.propagate(
+        torch.cat([data.y, torch.tensor([3])]),
+        torch.cat([data.edge_index, tie], dim=1),
+        torch.cat([data.train_mask, torch.tensor([True])]),
+        torch.cat([data.edge_weight, torch.ones(2, dtype=torch.float64)]),
+    )
+    assert result.status == "converged"
+    assert bool(torch.isfinite(result.u).all() & torch.isfinite(result.prob).all())
+    assert int(result.label[90]) == 3
+    assert float((result.label[:90] != data.y).double().mean()) < 0.3
+
+
+def test_components_with_one_class_each(model):
+    parts = [make_data(seed=s) for s in (0, 1)]
+    for part, only in zip(parts, (0, 1), strict=True):
+        part.y[part.train_mask] = only
+    batch = Batch.from_data_list(parts)
+    result = model.propagate(batch.y, batch.edge_index, batch.train_mask, batch.edge_weight)
+    assert result.status == "converged"
+    assert bool(torch.isfinite(result.u).all() & torch.isfinite(result.prob).all())
+
+
+# ---------------------------------------------------------------- class volumes
+
+
+def with_volume(model: EnergyModel, class_volume, soft_label: str = "calibrated") -> EnergyModel:
+    model = copy.copy(model)
+    model.class_volume, model.soft_label = class_volume, soft_label
+    return model
+
+
+@pytest.mark.parametrize("soft_label", ["calibrated", "relative"])
+def test_every_class_gets_its_volume_and_soft_labels_agree(model, soft_label):
+    data = make_data()
+    result = run(with_volume(model, torch.tensor([1.0, 2.0, 3.0]), soft_label), data)
+    assert torch.bincount(result.label).tolist() == [15, 30, 45]
+    assert torch.equal(result.prob.argmax(dim=1), result.label)
+    assert torch.equal(result.label[data.train_mask], data.y[data.train_mask])
+    torch.testing.assert_close(result.prob.sum(dim=1), torch.ones(90, dtype=torch.float64))
+
+
+def test_volume_leaves_the_class_functions_alone(model):
+    data = make_data()
+    assert torch.equal(run(with_volume(model, "uniform"), data).u, run(model, data).u)
+
+
+@pytest.mark.parametrize("soft_label", ["calibrated", "relative"])
+def test_every_finding_gets_its_volume(model, soft_label):
+    data = make_data(num_labels=15)
+    model = with_volume(model, torch.tensor([0.2, 0.3, 0.4, 0.7]), soft_label)
+    result = model.propagate(findings(data), data.edge_index, data.train_mask, data.edge_weight)
+    assert result.label.sum(dim=0).tolist() == [18, 27, 36, 63]
+    assert torch.equal(result.prob > 0.5, result.label == 1)
 
 
 # ---------------------------------------------------------------- multi-label

@@ -1,7 +1,25 @@
 from tg_crepe.models.base import EnergyModel, PropagationResult
+from tg_crepe.models.centered_kernel import CenteredKernel
 from tg_crepe.models.crepe import CrepePropagation
 from tg_crepe.models.harmonic import Harmonic
 from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor
+from tg_crepe.models.poisson import Poisson
+from tg_crepe.models.random_walk import RandomWalk
+from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
+from tg_crepe.models.wnll import WNLL
 
-__all__ = ["LGC", "CrepePropagation", "EnergyModel", "Harmonic", "NearestNeighbor", "PropagationResult"]
+__all__ = [
+    "ENERGY_MODELS",
+    "LGC",
+    "WNLL",
+    "CenteredKernel",
+    "CrepePropagation",
+    "EnergyModel",
+    "Harmonic",
+    "NearestNeighbor",
+    "Poisson",
+    "PropagationResult",
+    "RandomWalk",
+    "get_energy_model",
+]

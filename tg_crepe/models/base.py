@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,10 +15,15 @@ from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
 from tg_crepe.graph.locality import local_order
 from tg_crepe.models.labels import Labels, read_labels
+from tg_crepe.models.priors import check_class_prior, class_volume
 from tg_crepe.models.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
 from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.models.volume import match_volumes
 from tg_crepe.typing import Adjacency, OptTensor
 from tg_crepe.warnings import ConvergenceWarning, GraphWarning
+
+#: The share of the nodes by which a class may miss its volume without a warning.
+_MISSED = 0.01
 
 
 @dataclass
@@ -61,13 +66,22 @@ class EnergyModel(BaseTransform, ABC):
             :obj:`"relative"`, the paper's rule. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): How the two directions of an edge are combined, :obj:`"max"`, :obj:`"mean"` or
             :obj:`"mutual"`. (default: :obj:`"max"`)
+        class_volume (str or torch.Tensor, optional): The share of the nodes that every class is to have, labelled ones
+            included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
+            :obj:`[num_classes]`; see :func:`~tg_crepe.models.volume.match_volumes`.
+            (default: :obj:`None`, what the scores say)
     """
 
-    def __init__(self, soft_label: str = "calibrated", symmetrize: str = "max") -> None:
+    def __init__(
+        self, soft_label: str = "calibrated", symmetrize: str = "max", class_volume: str | Tensor | None = None
+    ) -> None:
         check_choice("soft_label", soft_label, SOFT_LABELS)
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
+        if class_volume is not None:
+            check_class_prior(class_volume, "class_volume")
         self.soft_label = soft_label
         self.symmetrize = symmetrize
+        self.class_volume = class_volume
 
     @abstractmethod
     def _solve(self, task: LabelTask) -> Solution:
@@ -155,7 +169,7 @@ class EnergyModel(BaseTransform, ABC):
                 None if u0 is None else u0[nodes][:, columns].to(dtype),
             )
             del graph, part  # nothing but the task is needed from here on
-            solution = self._solve(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
+            solution = self._decide(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
             self._spread(result, labels, task, solution, nodes, columns)
             if solution.status != "converged":
                 warnings.warn(
@@ -166,6 +180,21 @@ class EnergyModel(BaseTransform, ABC):
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
         return result
+
+    def _decide(self, task: LabelTask) -> Solution:
+        """Solves, and moves the scores to the wanted class volumes."""
+        if self.class_volume is None:
+            return self._solve(task)
+        volume = class_volume(task, self.class_volume, "class_volume")
+        solution = self._solve(task)
+        score, missed = match_volumes(solution.score, task, volume)
+        if missed > _MISSED * task.graph.num_nodes:
+            warnings.warn(
+                f"a class misses its volume by {missed} of {task.graph.num_nodes} nodes, whose scores are tied",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return replace(solution, score=score)
 
     def _spread(
         self,
@@ -179,8 +208,12 @@ class EnergyModel(BaseTransform, ABC):
         """Writes the solution of the subgraph and of the present classes into the full result."""
         if self.soft_label == "calibrated":
             prob = calibrated(task, solution)
-        else:
-            prob = relative_weights(solution.u, task.multi_label)
+        elif task.multi_label:
+            prob = relative_weights(solution.score, multi_label=True)
+        elif self.class_volume is None:
+            prob = relative_weights(solution.u, multi_label=False)
+        else:  # the volumes moved the scores, and a soft label agrees with the hard one
+            prob = relative_weights(solution.score - solution.score.mean(dim=1, keepdim=True), multi_label=False)
         rows = nodes.unsqueeze(1)
         result.u[rows, columns] = solution.u
         if not labels.multi_label:

@@ -23,6 +23,9 @@ from tg_crepe.models.task import LabelTask, Solution
 #: The screening rate x = 1.5 λ_L √p, the steps of the clock and the factor between their ends (RECIPE, "The clock").
 _SCREENING, _STEPS, _GROWTH = 1.5, 6, 1.5
 
+#: A flow with a constant step ends when no label has changed for this many steps.
+_PATIENCE = 5
+
 
 @functional_transform("crepe_propagation")
 class CrepePropagation(EnergyModel):
@@ -69,6 +72,8 @@ class CrepePropagation(EnergyModel):
         backend (str, optional): What carries out the iterations of the flow: :obj:`"numba"` (the quickest, CPU),
             :obj:`"torch"` (any device), :obj:`"reference"`, or :obj:`"auto"`: numba where it is installed and the
             graph is on the CPU, else torch. (default: :obj:`"auto"`)
+        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`; unlike ``class_prior`` it fixes how
+            many nodes every class gets. (default: :obj:`None`)
     """
 
     def __init__(
@@ -84,8 +89,9 @@ class CrepePropagation(EnergyModel):
         soft_label: str = "calibrated",
         symmetrize: str = "max",
         backend: str = "auto",
+        class_volume: str | Tensor | None = None,
     ) -> None:
-        super().__init__(soft_label, symmetrize)
+        super().__init__(soft_label, symmetrize, class_volume)
         check_choice("normaliser", normaliser, NORMALISERS)
         check_class_prior(class_prior)
         check_positive("time", time)
@@ -135,18 +141,18 @@ class CrepePropagation(EnergyModel):
                 clock,
                 self.eps,
                 max_steps=self.max_steps,
+                patience=_PATIENCE,
                 inner_iterations=inner_iterations,
                 backend=self.backend,
             )
-            result = flow(u.to(task.sign.dtype), on, _constraint(task, self.eps))
+            result = flow(u, on, _constraint(task, self.eps))
             score = _decision(result.u, on, centre(prob, graph, task.multi_label), graph, volume, task.multi_label)
             return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
 
         if task.u0 is not None:
-            return run(
-                _feasible_start(task.u0, graph, task.multi_label), graph, self._clock(rate), self.inner_iterations
-            )
-        start = centre(prob, graph, task.multi_label)
+            start = _feasible_start(task.u0, graph, task.multi_label)
+            return run(start, graph, self._clock(rate), self.inner_iterations)
+        start = centre(prob, graph, task.multi_label).to(task.sign.dtype)
         solution = run(start, graph, self._clock(rate), self.inner_iterations)
         if self.time_step is None and not task.multi_label and (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
             return best_restart(task, solution, run, start, graph, rate, volume, self.time)
@@ -179,7 +185,7 @@ def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Ten
     u = u - along_degree(u, graph.degree.double())
     if not float(u.norm()) > 0:
         raise ValueError("'u0' must differ from node to node and class to class, got a constant start")
-    return u
+    return u.to(u0.dtype)
 
 
 def _decision(

@@ -8,6 +8,7 @@ from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.models.lgc import resolvent, sources
 from tg_crepe.models.task import LabelTask
+from tg_crepe.typing import OptTensor
 
 #: The flow smooths what the solver leaves, so a loose solve is enough.
 _TOL = 1e-4
@@ -45,6 +46,11 @@ def diffuse(
         x = result.x
         if result.status != "converged":
             status = result.status
+    return _soft_labels(x, task, graph, volume), status
+
+
+def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tensor) -> Tensor:
+    """The diffused sources ``x`` as shares, with class-mass normalisation."""
     degree = graph.degree.double().unsqueeze(-1)
     v = (x.double() / degree.sqrt()).clamp(min=0)
     mass = (degree * v).sum(dim=0)
@@ -53,9 +59,9 @@ def diffuse(
     if task.multi_label:
         positive, negative = v.chunk(2, dim=1)
         total = positive + negative
-        return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5), status
+        return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
     total = v.sum(dim=1, keepdim=True)
-    return torch.where(total > 0, v / torch.where(total > 0, total, 1.0), 1 / v.size(1)), status
+    return torch.where(total > 0, v / torch.where(total > 0, total, 1.0), 1 / v.size(1))
 
 
 def reweighted_diffusion(
@@ -71,13 +77,17 @@ def reweighted_diffusion(
         the solver ended.
     """
     graph = task.graph
-    prob, status = diffuse(task, graph, rate, volume)
-    for _ in range(_ROUNDS if reweight else 0):
-        soft = prob.to(task.graph.edge_weight.dtype)
-        affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
-        graph = task.graph.with_weight(task.graph.edge_weight * affinity)
-        prob, ended = diffuse(task, graph, rate, volume)
-        status = status if ended == "converged" else ended
+    status: Status = "converged"
+    x: OptTensor = None
+    for remaining in range(_ROUNDS if reweight else 0, -1, -1):
+        result = resolvent(graph, sources(task), 1 / (1 + rate), _TOL, x)  # the last round's answer is near
+        x = result.x
+        status = status if result.status == "converged" else result.status
+        prob = _soft_labels(x, task, graph, volume)
+        if remaining:
+            soft = prob.to(task.graph.edge_weight.dtype)
+            affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
+            graph = task.graph.with_weight(task.graph.edge_weight * affinity)
     return prob, graph, status
 
 

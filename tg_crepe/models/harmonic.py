@@ -5,7 +5,6 @@ from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
 from tg_crepe.flow.conjugate_gradient import conjugate_gradient
-from tg_crepe.flow.trace import Trace
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.lgc import scores, sources
 from tg_crepe.models.task import LabelTask, Solution
@@ -23,31 +22,63 @@ class Harmonic(EnergyModel):
     row sums to one. A finding of multi-label data is solved as two classes, with its own set of known nodes.
 
     Args:
+        label_weight (float, optional): How many times as strong an edge between a labelled and an unlabelled node is
+            made (also in :math:`D`), relative to an edge between two unlabelled ones; see :class:`~tg_crepe.WNLL`.
+            (default: :obj:`1.0`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
-    def __init__(self, tol: float = 1e-6, soft_label: str = "calibrated", symmetrize: str = "max") -> None:
-        super().__init__(soft_label, symmetrize)
+    def __init__(
+        self,
+        label_weight: float = 1.0,
+        tol: float = 1e-6,
+        soft_label: str = "calibrated",
+        symmetrize: str = "max",
+        class_volume: str | Tensor | None = None,
+    ) -> None:
+        super().__init__(soft_label, symmetrize, class_volume)
+        check_positive("label_weight", label_weight)
         check_positive("tol", tol)
+        self.label_weight = label_weight
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        weight, degree = task.graph.adjacency, task.graph.degree.unsqueeze(-1)
-        fixed = sources(task)
-        # Findings have their own sets of free nodes, the same for the known positives and the known negatives.
-        free = (task.sign == 0).to(task.sign.dtype).repeat(1, fixed.size(1) // task.num_classes)
-
-        def operator(x: Tensor) -> Tensor:
-            return free * (degree * x - weight @ x)  # `x` is zero where it is not free
-
-        result = conjugate_gradient(
-            operator, free * (weight @ fixed), task.graph.degree, tol=self.tol, max_iterations=10_000
-        )
-        trace = Trace()
-        trace.append(step=result.iterations, residual=result.residual)
-        return Solution(*scores(fixed + free * result.x, task), trace, result.status)
+        return harmonic_extension(task, task.sign.new_tensor(self.label_weight), self.tol)
 
     def __repr__(self) -> str:
-        return model_repr(self)
+        return model_repr(self, label_weight=self.label_weight)
+
+
+def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Solution:
+    r"""Extends the labels so that every free node has the weighted mean of its neighbours.
+
+    .. math::
+        \sum_{j \in U} w_{ij} (\mathbf{u}_i - \mathbf{u}_j) + c \sum_{j \in L} w_{ij} (\mathbf{u}_i - \mathbf{y}_j) = 0,
+        \qquad i \in U.
+
+    Args:
+        task (LabelTask): The graph and the labels.
+        label_weight (torch.Tensor): :math:`c`, one number, or one for every class or finding, of shape
+            :obj:`[num_classes]`.
+        tol (float): The relative residual of the solver.
+    """
+    weight, fixed, label_weight = task.graph.adjacency, sources(task), label_weight.to(task.sign.dtype)
+    if task.multi_label:  # findings have their own sets of known nodes, the same for present and absent
+        known = (task.sign != 0).to(fixed.dtype).repeat(1, 2)
+        label_weight = label_weight.expand(task.num_classes).repeat(2)
+    else:
+        known = task.labelled.to(fixed.dtype).unsqueeze(-1)
+    free = 1 - known
+    # Summed, not the degree with something taken away: it stays above zero for any label weight.
+    diagonal = weight @ free + label_weight * (weight @ known)
+
+    def operator(x: Tensor) -> Tensor:
+        return free * (diagonal * x - weight @ x)  # `x` is zero where it is not free
+
+    result = conjugate_gradient(
+        operator, free * label_weight * (weight @ fixed), diagonal, tol=tol, max_iterations=10_000
+    )
+    return Solution(*scores(fixed + free * result.x, task), result.trace, result.status)

@@ -6,11 +6,11 @@ from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
 from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
-from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import normalised_adjacency
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.typing import OptTensor
 
 
 @functional_transform("lgc")
@@ -25,39 +25,60 @@ class LGC(EnergyModel):
     where :math:`Y` has a one at the class of every labelled node and zeros elsewhere. A finding of multi-label data is
     solved as two classes, known positive and known negative. GraphLearning calls this method `randomwalk`.
 
+    With ``balanced`` every column of :math:`Y` is divided by its number of labels, as in `"Label Propagation for Deep
+    Semi-supervised Learning" <https://arxiv.org/abs/1904.04717>`_, so that a class with many labels does not outweigh
+    one with few.
+
     Args:
         alpha (float, optional): :math:`\alpha \in (0, 1)`. (default: :obj:`0.99`, the value of the paper)
+        balanced (bool, optional): Whether every class has a source of total one. (default: :obj:`False`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
     def __init__(
-        self, alpha: float = 0.99, tol: float = 1e-6, soft_label: str = "calibrated", symmetrize: str = "max"
+        self,
+        alpha: float = 0.99,
+        balanced: bool = False,
+        tol: float = 1e-6,
+        soft_label: str = "calibrated",
+        symmetrize: str = "max",
+        class_volume: str | Tensor | None = None,
     ) -> None:
-        super().__init__(soft_label, symmetrize)
-        check_positive("alpha", alpha)
-        if alpha >= 1:
-            raise ValueError(f"'alpha' must lie in (0, 1), got {alpha}")
+        super().__init__(soft_label, symmetrize, class_volume)
+        check_alpha(alpha)
         check_positive("tol", tol)
         self.alpha = alpha
+        self.balanced = balanced
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        result = resolvent(task.graph, sources(task), self.alpha, self.tol)
-        trace = Trace()
-        trace.append(step=result.iterations, residual=result.residual)
-        return Solution(*scores(result.x, task), trace, result.status)
+        source = sources(task)
+        if self.balanced:
+            source = source / source.sum(dim=0)
+        result = resolvent(task.graph, source, self.alpha, self.tol)
+        return Solution(*scores(result.x, task), result.trace, result.status)
 
     def __repr__(self) -> str:
-        return model_repr(self, alpha=self.alpha)
+        return model_repr(self, alpha=self.alpha, balanced=self.balanced)
 
 
-def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -> CGResult:
+def check_alpha(alpha: float) -> None:
+    """Raise unless the walk goes on with a probability strictly between 0 and 1."""
+    check_positive("alpha", alpha)
+    if alpha >= 1:
+        raise ValueError(f"'alpha' must lie in (0, 1), got {alpha}")
+
+
+def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
     matrix = normalised_adjacency(graph)
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
-    return conjugate_gradient(lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000)
+    return conjugate_gradient(
+        lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000, x0=x0
+    )
 
 
 def sources(task: LabelTask) -> Tensor:

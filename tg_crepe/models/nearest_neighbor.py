@@ -25,6 +25,7 @@ class NearestNeighbor(EnergyModel):
     Args:
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
     def _solve(self, task: LabelTask) -> Solution:

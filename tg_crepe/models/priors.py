@@ -13,15 +13,15 @@ CLASS_PRIORS = ("labels", "uniform")
 _PSEUDO_COUNT = 5
 
 
-def check_class_prior(class_prior: str | Tensor) -> None:
-    """Raise unless the prior is a known name or a vector of positive numbers."""
+def check_class_prior(class_prior: str | Tensor, name: str = "class_prior") -> None:
+    """Raise, with the ``name`` of the argument, unless the prior is a known name or a vector of positive numbers."""
     if not isinstance(class_prior, Tensor):
-        check_choice("class_prior", class_prior, CLASS_PRIORS)
+        check_choice(name, class_prior, CLASS_PRIORS)
     elif class_prior.dim() != 1 or not bool((torch.isfinite(class_prior) & (class_prior > 0)).all()):
-        raise ValueError(f"'class_prior' must hold one number > 0 a class, got {class_prior.tolist()}")
+        raise ValueError(f"'{name}' must hold one number > 0 a class, got {class_prior.tolist()}")
 
 
-def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
+def class_volume(task: LabelTask, class_prior: str | Tensor, name: str = "class_prior") -> Tensor:
     r"""The share :math:`\pi_l` of the nodes that class :math:`l` is expected to have.
 
     .. math::
@@ -33,6 +33,7 @@ def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
         task (LabelTask): The labels.
         class_prior (str or torch.Tensor): :obj:`"labels"`, :obj:`"uniform"`, or volumes of shape
             :obj:`[total_classes]`, which are scaled to sum to one (findings: used as they are, below one).
+        name (str, optional): What errors call the argument. (default: :obj:`"class_prior"`)
 
     Returns:
         torch.Tensor: In double precision, of shape :obj:`[num_classes]`.
@@ -42,12 +43,11 @@ def class_volume(task: LabelTask, class_prior: str | Tensor) -> Tensor:
     if isinstance(class_prior, Tensor):
         if class_prior.numel() != task.total_classes:
             raise ValueError(
-                f"'class_prior' must hold one number for each of the {task.total_classes} classes, "
-                f"got {class_prior.numel()}"
+                f"'{name}' must hold one number for each of the {task.total_classes} classes, got {class_prior.numel()}"
             )
         volume = class_prior.to(positive)[task.classes]
         if task.multi_label and bool((volume >= 1).any()):
-            raise ValueError(f"'class_prior' of a finding must lie below 1, got {class_prior.tolist()}")
+            raise ValueError(f"'{name}' of a finding must lie below 1, got {class_prior.tolist()}")
         return volume if task.multi_label else volume / volume.sum()
     if class_prior == "uniform":
         return torch.full_like(positive, 1 / rivals)

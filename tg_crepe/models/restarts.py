@@ -70,10 +70,10 @@ def _restarts(
     yield run(start, graph, geometric_clock(1.5 / rate, 20, 1.15), 40)
     clock = geometric_clock(time / rate, 6, 1.5)
     prob, _ = diffuse(task, task.graph, max(rate / 10, 1e-5), volume, power=3)
-    yield run(centre(prob, task.graph, False), task.graph, clock, 40)
+    yield run(centre(prob, task.graph, False).to(start.dtype), task.graph, clock, 40)
     degree = task.graph.degree.double().unsqueeze(-1)
     psi = smallest_eigenpairs(task.graph, 2, residual=1e-4)[1][:, 1:] / degree.sqrt()
     u = degree * torch.cat([psi, -psi], dim=1)
     u = u - along_degree(u, degree.view(-1))
     for sign in (1, -1):
-        yield run(sign * u, task.graph, clock, 40)
+        yield run((sign * u).to(start.dtype), task.graph, clock, 40)

@@ -1,0 +1,34 @@
+from importlib.util import find_spec
+
+import pytest
+
+import tg_crepe
+from tg_crepe import EnergyModel, get_energy_model
+from tg_crepe.models import ENERGY_MODELS
+
+PRESENT = [name for name in ENERGY_MODELS if find_spec(f"tg_crepe.models.{name}")]
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_every_name_makes_its_model(name):
+    model = get_energy_model(name)
+    assert isinstance(model, EnergyModel)
+    assert type(model) is getattr(tg_crepe, ENERGY_MODELS[name])
+    assert type(model).__module__ == f"tg_crepe.models.{name}"
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_options_of_all_models_are_passed_on(name):
+    model = get_energy_model(name, soft_label="relative", symmetrize="mean", class_volume="uniform")
+    assert (model.soft_label, model.symmetrize, model.class_volume) == ("relative", "mean", "uniform")
+
+
+def test_options_of_one_model_are_passed_on():
+    assert repr(get_energy_model("lgc", alpha=0.5, balanced=True)) == "LGC(alpha=0.5, balanced=True)"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'alpha'"):
+        get_energy_model("harmonic", alpha=0.5)
+
+
+def test_an_unknown_name_lists_the_valid_ones():
+    with pytest.raises(ValueError, match=r"'name' must be one of 'crepe', 'harmonic', .*'nearest_neighbor', got 'knn'"):
+        get_energy_model("knn")

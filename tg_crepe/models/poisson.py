@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data.datapipes import functional_transform
+
+from tg_crepe._checks import check_positive
+from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.lgc import resolvent
+from tg_crepe.models.task import LabelTask, Solution
+
+
+@functional_transform("poisson")
+class Poisson(EnergyModel):
+    r"""Poisson learning from the `"Poisson Learning: Graph Based Semi-Supervised Learning at Very Low Label Rates"
+    <https://proceedings.mlr.press/v119/calder20a.html>`_ paper (functional name: :obj:`poisson`).
+
+    .. math::
+        L \mathbf{u} = \sum_{j \in \mathcal{L}} \delta_j (\mathbf{y}_j - \bar{\mathbf{y}}), \qquad
+        \sum_i d_i \mathbf{u}_i = 0, \qquad L = D - W,
+
+    where :math:`\mathbf{y}_j` are the one-hot labels and :math:`\bar{\mathbf{y}}` their mean. On a disconnected graph
+    the mean and the second condition are taken on every component, since :math:`L` has a kernel on each: a source with
+    another sum has no solution. Values have either sign and the class is :math:`\arg\max_l u^l`, without the paper's
+    factors for class sizes (see ``class_volume``). A class without a label in a component is never chosen there before
+    one that has some. In a component whose labels are all of one class the source vanishes: every node there gets that
+    class. A finding of multi-label data is the class :math:`u^l > 0` of two, with its own known nodes.
+
+    Args:
+        tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
+        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
+        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
+        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+    """
+
+    def __init__(
+        self,
+        tol: float = 1e-6,
+        soft_label: str = "calibrated",
+        symmetrize: str = "max",
+        class_volume: str | Tensor | None = None,
+    ) -> None:
+        super().__init__(soft_label, symmetrize, class_volume)
+        check_positive("tol", tol)
+        self.tol = tol
+
+    def _solve(self, task: LabelTask) -> Solution:
+        component = task.graph.component
+        num_components = int(component.max()) + 1
+
+        def total(x: Tensor) -> Tensor:
+            """The sum over every component."""
+            return x.new_zeros(num_components, x.size(1)).index_add_(0, component, x)
+
+        known, positive = total((task.sign != 0).double()), total((task.sign > 0).double())
+        mean = positive / known.clamp(min=1)
+        source = (task.sign != 0) * ((task.sign > 0).double() - mean[component])
+        # L is singular and its slowest modes decide: where clusters hang together by a weak edge, rounding in single
+        # precision drowns them.
+        graph = task.graph.with_weight(task.graph.edge_weight.double())
+        degree = graph.degree.unsqueeze(-1)
+        # L = D^½ (I − S) D^½; conjugate gradients from zero stay in the range of I − S.
+        result = resolvent(graph, source / degree.sqrt(), 1.0, self.tol)
+        u = result.x / degree.sqrt()
+        u = u - (total(degree * u) / total(degree))[component]
+
+        size = u.abs().max()
+        size = torch.where(size > 0, size, 1.0)
+        if task.multi_label:
+            alone, only = (known > 0) & ((positive == 0) | (positive == known)), 2 * mean - 1
+        else:
+            alone, only = (positive == known).any(dim=1, keepdim=True), mean - 1 / task.num_classes
+        u = torch.where(alone[component], size * only[component], u)
+        score = u
+        if not task.multi_label:
+            score = torch.where((positive > 0)[component], u, u.amin(dim=1, keepdim=True))
+        return Solution(u.to(task.sign.dtype), score, result.trace, result.status)
+
+    def __repr__(self) -> str:
+        return model_repr(self)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tg_crepe.models.task import LabelTask
+
+#: Rounds at the most, and the share of the nodes by which a class may be off at the end of them.
+_ROUNDS, _TOLERANCE = 1000, 1e-4
+
+
+def match_volumes(score: Tensor, task: LabelTask, volume: Tensor) -> tuple[Tensor, int]:
+    r"""Shifts the scores so that every class is chosen by its number of nodes.
+
+    .. math::
+        s_i^l \leftarrow s_i^l + b_l \quad \text{with} \quad
+        \left| \{ i : l = \arg\max_{l'} (s_i^{l'} + b_{l'}) \} \right| = \pi_l n,
+
+    where :math:`\pi` are the class volumes and labelled nodes count with their label: only the decisions at unlabelled
+    nodes can move. Such a :math:`\mathbf{b}` minimises the convex function
+    :math:`\sum_i \max_l (s_i^l + b_l) - \sum_l b_l \pi_l n`. Each round takes the class that is furthest from its
+    number and sets its offset by one selection among its margins over the best rival, until no class is off by more
+    than one node in ten thousand. A finding of multi-label data has a threshold of its own, by one selection. Nodes
+    with equal scores cannot be told apart, so with many ties a class may miss its number.
+
+    Args:
+        score (torch.Tensor): The scores of a model, of shape :obj:`[num_nodes, num_classes]`.
+        task (LabelTask): The labels.
+        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`; classes sum to one.
+
+    Returns:
+        The shifted scores in double precision, and by how many nodes the worst class misses its number.
+    """
+    score, known = score.double(), task.sign != 0
+    wanted = (volume * task.graph.num_nodes - (task.sign > 0).sum(dim=0)).clamp(min=0)
+    if task.multi_label:
+        found = [
+            _finding_offset(score[~known[:, column], column], wanted[column]) for column in range(task.num_classes)
+        ]
+        offset, missed = torch.stack([b for b, _ in found]), max(off for _, off in found)
+    else:
+        free = ~task.labelled
+        offset, missed = _class_offsets(score[free].t().contiguous(), _whole_numbers(wanted, int(free.sum())))
+    return score + offset, missed
+
+
+def _class_offsets(score: Tensor, number: Tensor) -> tuple[Tensor, int]:
+    """The offset of every class for scores of shape ``[num_classes, num_nodes]``, and how far the worst class is off.
+
+    An offset set from the margins is the exact minimum along one coordinate, so no step size is needed.
+    """
+    num_classes, num_nodes = score.shape
+    if num_nodes == 0:
+        return score.new_zeros(num_classes), 0
+    # The start is each class's own quantile: scores of very different sizes would take many rounds from zero.
+    offset = -torch.stack([_threshold(own, int(count)) for own, count in zip(score, number, strict=True)])
+    shifted = score + offset.unsqueeze(-1)
+    best, fewest, last = offset.clone(), num_nodes + 1, -1
+    for _ in range(_ROUNDS):
+        chosen = (shifted == shifted.amax(dim=0)).sum(dim=1)  # far quicker than to count an argmax
+        off = (chosen - number).abs()
+        if int(off.max()) < fewest:
+            best, fewest = offset.clone(), int(off.max())
+        if fewest <= _TOLERANCE * num_nodes:
+            break
+        if last >= 0:
+            off[last] = -1  # a class that cannot have its number for ties must not hold up the others
+        last = int(off.argmax())
+        shifted[last] = -torch.inf
+        offset[last] = -_threshold(score[last] - shifted.amax(dim=0), int(number[last]))
+        shifted[last] = score[last] + offset[last]
+    chosen = torch.bincount((score + best.unsqueeze(-1)).argmax(dim=0), minlength=num_classes)
+    return best, int((chosen - number).abs().max())
+
+
+def _finding_offset(score: Tensor, wanted: Tensor) -> tuple[Tensor, int]:
+    """The offset that makes as many scores positive as ``wanted``, and how many there are too many or too few."""
+    if not score.numel():
+        return score.new_zeros(()), 0
+    number = min(int(wanted.round()), score.numel())
+    offset = -_threshold(score, number)
+    return offset, abs(int((score + offset > 0).sum()) - number)
+
+
+def _threshold(margin: Tensor, number: int) -> Tensor:
+    """A value that the ``number`` largest margins exceed, half way to the next one."""
+    size, low, high = margin.numel(), margin.min(), margin.max()
+    beyond = torch.where(high > low, high - low, 1.0)  # where none or all of them are to exceed it
+    above = margin.kthvalue(size - number + 1)[0] if number > 0 else high + beyond
+    below = margin.kthvalue(size - number)[0] if number < size else low - beyond
+    return (above + below) / 2
+
+
+def _whole_numbers(wanted: Tensor, total: int) -> Tensor:
+    """Whole numbers in proportion to ``wanted`` that add up to ``total``, by the largest remainder."""
+    exact = wanted * (total / wanted.sum().clamp(min=1e-300))
+    number = exact.floor()
+    short = total - int(number.sum())
+    number[torch.argsort(exact - number, descending=True, stable=True)[:short]] += 1
+    return number.long()
