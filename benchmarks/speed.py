@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import torch
 from tqdm import tqdm
 
-from tg_crepe import LGC, CrepePropagation, Harmonic, knn_graph
+from tg_crepe import LGC, CrepePropagation, Harmonic, Poisson, knn_graph
 from tg_crepe.energy import LabelCoupling
 from tg_crepe.flow.backends import make_backend
 from tg_crepe.flow.problem import InnerProblem
@@ -41,6 +41,8 @@ def our_models(y: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], mask: 
         "LGC": call(LGC()),
         "harmonic": call(Harmonic()),
         "LGC, GraphLearning's alpha and tolerance": call(LGC(alpha=0.95, tol=1e-6)),
+        "harmonic, GraphLearning's tolerance": call(Harmonic(tol=1e-5)),
+        "Poisson": call(Poisson()),
     }
 
 
