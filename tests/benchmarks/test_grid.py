@@ -1,0 +1,172 @@
+"""The resumable runner: whole cells only, none twice, none lost with its worker."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from grid import Cell, CellStore, work
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+# A run of six cells by two workers, each cell a note in a file and a nap.
+SCRIPT = """
+import functools, os, sys, time
+from pathlib import Path
+sys.path.insert(0, {benchmarks!r})
+from grid import Cell, CellStore, run
+
+def nap(folder, seconds, cell):
+    with open(folder / "begun", "a") as file:
+        file.write(f"{{cell.point['seed']}} {{os.getpid()}}\\n")
+    time.sleep(seconds)
+    if cell.point["seed"] == 5:
+        raise ValueError("no answer")
+    return [{{"error": float(cell.point["seed"])}}]
+
+def make_job(folder, seconds):
+    return functools.partial(nap, folder, seconds)
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    cells = [Cell({{"seed": seed}}, "", 1.0) for seed in range(6)]
+    print(run(cells, functools.partial(make_job, folder, float(sys.argv[2])), CellStore(folder / "cells"), 2))
+"""
+
+
+def cells(count: int, settings: str = "") -> list[Cell]:
+    return [Cell({"method": "m", "seed": seed}, settings, 1.0) for seed in range(count)]
+
+
+def answer(cell: Cell) -> list[dict[str, str | int | float]]:
+    return [{"error": float(cell.point["seed"])}]
+
+
+def test_finished_cell_is_never_run_again(tmp_path):
+    store, runs = CellStore(tmp_path), []
+
+    def job(cell):
+        runs.append(cell.point["seed"])
+        return answer(cell)
+
+    work(cells(2), job, store)
+    work(cells(3), job, store)
+    assert runs == [0, 1, 2]
+    [row] = store.read(cells(3)[2])
+    assert row["error"] == 2
+    assert row["seed"] == 2
+    assert row["method"] == "m"
+
+
+def test_other_settings_make_another_cell(tmp_path):
+    store = CellStore(tmp_path)
+    work(cells(1, "alpha = 1"), answer, store)
+    assert not store.has(cells(1, "alpha = 2")[0])
+
+
+def test_one_run_may_answer_for_several_rows(tmp_path):
+    store = CellStore(tmp_path)
+    work(cells(1), lambda cell: [{"method": name, "error": 0.0} for name in ("a", "b")], store)
+    assert [row["method"] for row in store.read(cells(1)[0])] == ["a", "b"]
+
+
+def test_forgotten_cell_is_run_again(tmp_path):
+    store = CellStore(tmp_path)
+    work(cells(1), answer, store)
+    store.forget(cells(1)[0])
+    assert not store.has(cells(1)[0])
+
+
+def test_interrupt_leaves_whole_cells_and_no_lock(tmp_path):
+    store = CellStore(tmp_path)
+
+    def job(cell):
+        if cell.point["seed"] == 1:
+            raise KeyboardInterrupt
+        return answer(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        work(cells(3), job, store)
+    assert [store.has(cell) for cell in cells(3)] == [True, False, False]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+
+
+def test_error_is_kept_and_the_rest_goes_on(tmp_path):
+    store = CellStore(tmp_path)
+
+    def job(cell):
+        if cell.point["seed"] == 0:
+            raise ValueError("no answer")
+        return answer(cell)
+
+    work(cells(2), job, store)
+    assert "no answer" in store.failure(cells(2)[0])
+    assert [store.has(cell) for cell in cells(2)] == [False, True]
+
+
+def test_claimed_cell_is_left_to_its_owner(tmp_path):
+    store, cell = CellStore(tmp_path), cells(1)[0]
+    with store.claim(cell) as first, store.claim(cell) as second:
+        assert first
+        assert not second
+    with store.claim(cell) as again:
+        assert again
+
+
+def dead_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize(
+    ("owner", "free"),
+    [
+        ({"pid": os.getpid(), "host": socket.gethostname(), "time": time.time()}, False),
+        ({"pid": os.getpid(), "host": "another", "time": time.time()}, False),
+        ({"pid": os.getpid(), "host": "another", "time": time.time() - 1e5}, True),
+        ({"host": socket.gethostname(), "time": time.time()}, True),  # of a process that has ended
+    ],
+)
+def test_lock_of_a_dead_owner_is_taken_over(tmp_path, owner, free):
+    store, cell = CellStore(tmp_path), cells(1)[0]
+    (tmp_path / f"{cell.key}.lock").write_text(json.dumps({"pid": dead_process(), **owner}))
+    with store.claim(cell) as mine:
+        assert mine == free
+
+
+def start(tmp_path: Path, seconds: float) -> subprocess.Popen:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(benchmarks=str(BENCHMARKS)))
+    command = [sys.executable, str(script), str(tmp_path), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_workers_share_the_cells_and_report_failures(tmp_path):
+    output, _ = start(tmp_path, 0.3).communicate(timeout=60)
+    begun = [line.split() for line in (tmp_path / "begun").read_text().splitlines()]
+    assert sorted(seed for seed, _ in begun) == list("012345")  # each once
+    assert "no answer" in output
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 5
+
+
+def test_stopped_run_goes_on_where_it_was(tmp_path):
+    process = start(tmp_path, 1.5)
+    folder = tmp_path / "cells"
+    limit = time.monotonic() + 50
+    while not list(folder.glob("*.json")) and time.monotonic() < limit:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    finished = {path.name for path in folder.glob("*.json")}
+    assert 0 < len(finished) < 5
+    assert {path.suffix for path in folder.iterdir()} == {".json"}
+    before = {name: (folder / name).stat().st_mtime_ns for name in finished}
+    start(tmp_path, 0.0).communicate(timeout=60)
+    assert len(list(folder.glob("*.json"))) == 5
+    assert before == {name: (folder / name).stat().st_mtime_ns for name in finished}
