@@ -7,6 +7,7 @@ cell. A worker claims a cell by a lock file, so any number of processes, started
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import multiprocessing
@@ -55,6 +56,11 @@ class Cell:
         text = json.dumps([self.point, self.settings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
+    @cached_property
+    def version(self) -> str:
+        """The settings, as short as a column of a table."""
+        return hashlib.sha256(self.settings.encode()).hexdigest()[:12]
+
 
 #: Gives the rows of a cell: a run may answer for several methods at once.
 Job = Callable[[Cell], list[dict[str, Value]]]
@@ -85,11 +91,29 @@ class CellStore:
 
     def write(self, cell: Cell, rows: list[dict[str, Value]]) -> None:
         """Keeps an answer under a temporary name and renames it."""
-        version = hashlib.sha256(cell.settings.encode()).hexdigest()[:12]
-        content = {"rows": [{**cell.point, **row, "settings": version} for row in rows], "settings": cell.settings}
+        content = {"rows": [{**cell.point, **row, "settings": cell.version} for row in rows], "settings": cell.settings}
         temporary = self._path(cell, f"{os.getpid()}.tmp")
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
         temporary.replace(self._path(cell, "json"))
+
+    def adopt(self, cells: Sequence[Cell], table: Path) -> int:
+        """Takes the answers that are in a table of an earlier run, perhaps of another machine; says how many cells."""
+        if not table.exists():
+            return 0
+        found: dict[tuple[str, ...], list[dict[str, Value]]] = {}
+        names = [name for name in cells[0].point if name != "method"]  # a cell may answer for several methods
+        with table.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                found.setdefault((*(row[name] for name in names), row["settings"]), []).append(
+                    {name: _number(text) for name, text in row.items()}
+                )
+        adopted = 0
+        for cell in cells:
+            rows = found.get((*(str(cell.point[name]) for name in names), cell.version))
+            if rows and not self.has(cell):
+                self.write(cell, rows)
+                adopted += 1
+        return adopted
 
     def forget(self, cell: Cell) -> None:
         """Drops an answer, so that the cell is run again."""
@@ -126,6 +150,14 @@ class CellStore:
         finally:
             if mine:
                 path.unlink(missing_ok=True)
+
+
+def _number(text: str) -> Value:
+    """A cell of a csv file as the number that it is, or as it stands."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _take(path: Path) -> bool:

@@ -156,6 +156,10 @@ def main() -> None:
     if not cells:
         raise SystemExit("no cell is left by these options, see --plan without them")
     store = CellStore(cache_folder() / "table1_cells")
+    stem = options.out / output_name(options, data)
+    adopted = store.adopt(cells, stem.with_name(f"{stem.name}.csv"))
+    if adopted:
+        print(f"{adopted} cells are taken from {stem.name}.csv")
     for cell in cells:
         if cell.point["method"] in options.redo and not (options.plan or options.report):
             store.forget(cell)
@@ -172,7 +176,7 @@ def main() -> None:
         except KeyboardInterrupt:
             print("\nstopped; finished cells are kept, the same command goes on from here")
             sys.exit(130)
-    print(report(data, cells, store, len(failed), options.out / output_name(options, data)))
+    print(report(data, cells, store, len(failed), stem))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)
     sys.exit(1 if failed else 0)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import machine
 import pytest
 from grid import Cell, CellStore, work
 
@@ -170,3 +171,23 @@ def test_stopped_run_goes_on_where_it_was(tmp_path):
     start(tmp_path, 0.0).communicate(timeout=60)
     assert len(list(folder.glob("*.json"))) == 5
     assert before == {name: (folder / name).stat().st_mtime_ns for name in finished}
+
+
+def test_cells_of_a_table_are_adopted_where_their_settings_agree(tmp_path):
+    first = CellStore(tmp_path / "first")
+
+    def both(cell):  # one run that answers for two rows
+        return [{"error": 1.5, "choice": ""}, {"method": "other", "error": 2.0, "choice": "3"}]
+
+    work(cells(2, "a"), both, first)
+    rows = [row for cell in cells(2, "a") for row in first.read(cell)]
+    table = tmp_path / "table.csv"
+    machine.write_csv(rows, table)
+    second = CellStore(tmp_path / "second")
+    assert second.adopt(cells(3, "a"), table) == 2
+    assert [row for cell in cells(2, "a") for row in second.read(cell)] == [
+        {**row, "choice": 3 if row["choice"] else ""} for row in rows
+    ]
+    assert second.adopt(cells(3, "a"), table) == 0
+    assert second.adopt(cells(3, "b"), table) == 0
+    assert second.adopt(cells(3, "a"), tmp_path / "missing.csv") == 0
