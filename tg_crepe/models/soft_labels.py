@@ -65,7 +65,7 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     score = centred / spread
     around, judged = _neighbour_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
-    sharpness = _fit_sharpness(around, task.sign, known, task.multi_label) if bool(known.any()) else 1.0
+    sharpness = fit_sharpness(around, task.sign, known, task.multi_label) if bool(known.any()) else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
 
 
@@ -104,7 +104,7 @@ def _neighbour_mean(graph: CanonicalGraph, score: Tensor, labelled: Tensor) -> t
     return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
 
 
-def _fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool) -> float:
+def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool) -> float:
     """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
     if multi_label:
         logit, target = around[known], sign[known].double()
