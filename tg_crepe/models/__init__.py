@@ -4,9 +4,11 @@ from tg_crepe.models.crepe import CrepePropagation
 from tg_crepe.models.harmonic import Harmonic
 from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor
+from tg_crepe.models.p_laplace import PLaplace
 from tg_crepe.models.poisson import Poisson
 from tg_crepe.models.random_walk import RandomWalk
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
+from tg_crepe.models.sparse_lp import SparseLP
 from tg_crepe.models.wnll import WNLL
 
 __all__ = [
@@ -18,8 +20,10 @@ __all__ = [
     "EnergyModel",
     "Harmonic",
     "NearestNeighbor",
+    "PLaplace",
     "Poisson",
     "PropagationResult",
     "RandomWalk",
+    "SparseLP",
     "get_energy_model",
 ]

@@ -46,23 +46,16 @@ class Poisson(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         component = task.graph.component
-        num_components = int(component.max()) + 1
-
-        def total(x: Tensor) -> Tensor:
-            """The sum over every component."""
-            return x.new_zeros(num_components, x.size(1)).index_add_(0, component, x)
-
-        known, positive = total((task.sign != 0).double()), total((task.sign > 0).double())
+        known, positive = _total((task.sign != 0).double(), component), _total((task.sign > 0).double(), component)
         mean = positive / known.clamp(min=1)
-        source = (task.sign != 0) * ((task.sign > 0).double() - mean[component])
         # L is singular and its slowest modes decide: where clusters hang together by a weak edge, rounding in single
         # precision drowns them.
         graph = task.graph.with_weight(task.graph.edge_weight.double())
         degree = graph.degree.unsqueeze(-1)
         # L = D^½ (I − S) D^½; conjugate gradients from zero stay in the range of I − S.
-        result = resolvent(graph, source / degree.sqrt(), 1.0, self.tol)
+        result = resolvent(graph, poisson_source(task) / degree.sqrt(), 1.0, self.tol)
         u = result.x / degree.sqrt()
-        u = u - (total(degree * u) / total(degree))[component]
+        u = u - (_total(degree * u, component) / _total(degree, component))[component]
 
         size = u.abs().max()
         size = torch.where(size > 0, size, 1.0)
@@ -78,3 +71,18 @@ class Poisson(EnergyModel):
 
     def __repr__(self) -> str:
         return model_repr(self)
+
+
+def poisson_source(task: LabelTask) -> Tensor:
+    r"""The source :math:`\sum_j \delta_j (\mathbf{y}_j - \bar{\mathbf{y}})`, whose sum on every component is zero, in
+    double precision, of shape :obj:`[num_nodes, num_classes]`.
+    """
+    component = task.graph.component
+    known, positive = (task.sign != 0).double(), (task.sign > 0).double()
+    mean = _total(positive, component) / _total(known, component).clamp(min=1)
+    return known * (positive - mean[component])
+
+
+def _total(x: Tensor, component: Tensor) -> Tensor:
+    """The sum of every column over every component, of shape :obj:`[num_components, num_columns]`."""
+    return x.new_zeros(int(component.max()) + 1, x.size(1)).index_add_(0, component, x)

@@ -12,7 +12,7 @@ ENERGY_MODELS = {
     "harmonic": "Harmonic",
     "lgc": "LGC",
     "random_walk": "RandomWalk",
-    "sparse_lp": "SparseLabelPropagation",
+    "sparse_lp": "SparseLP",
     "wnll": "WNLL",
     "centered_kernel": "CenteredKernel",
     "poisson": "Poisson",
