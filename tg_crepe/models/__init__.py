@@ -6,6 +6,7 @@ from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor
 from tg_crepe.models.p_laplace import PLaplace
 from tg_crepe.models.poisson import Poisson
+from tg_crepe.models.poisson_mbo import PoissonMBO
 from tg_crepe.models.random_walk import RandomWalk
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
 from tg_crepe.models.sparse_lp import SparseLP
@@ -22,6 +23,7 @@ __all__ = [
     "NearestNeighbor",
     "PLaplace",
     "Poisson",
+    "PoissonMBO",
     "PropagationResult",
     "RandomWalk",
     "SparseLP",

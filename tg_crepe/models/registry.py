@@ -16,6 +16,7 @@ ENERGY_MODELS = {
     "wnll": "WNLL",
     "centered_kernel": "CenteredKernel",
     "poisson": "Poisson",
+    "poisson_mbo": "PoissonMBO",
     "p_laplace": "PLaplace",
     "nearest_neighbor": "NearestNeighbor",
 }
@@ -32,7 +33,7 @@ def get_energy_model(name: str, **options: Any) -> EnergyModel:
 
     Args:
         name (str): :obj:`"crepe"`, :obj:`"harmonic"`, :obj:`"lgc"`, :obj:`"random_walk"`, :obj:`"sparse_lp"`,
-            :obj:`"wnll"`, :obj:`"centered_kernel"`, :obj:`"poisson"`, :obj:`"p_laplace"` or
+            :obj:`"wnll"`, :obj:`"centered_kernel"`, :obj:`"poisson"`, :obj:`"poisson_mbo"`, :obj:`"p_laplace"` or
             :obj:`"nearest_neighbor"`.
         **options: The arguments of the model.
     """
