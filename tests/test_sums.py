@@ -33,3 +33,21 @@ def test_sums_are_those_of_numpy_in_double_precision_and_change_nothing(shape, d
 def test_a_column_that_is_not_contiguous():
     a = torch.arange(300.0).view(100, 3)
     assert float(_sums.inner(a[:, 1:2], a[:, 1:2])) == float(a[:, 1].double().square().sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_have_the_same_bits_with_one_thread_and_with_two(dtype, monkeypatch):
+    monkeypatch.setattr(_sums, "_SLICE", (1 << 15) - 1)
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(90_000, 3, generator=generator).to(dtype) for _ in range(2))
+    mass = torch.rand(90_000, generator=generator).to(dtype)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            sums = (_sums.inner(a, b), _sums.squared_distance(a, b), _sums.absolute_sum(a))
+            found.append(torch.cat([torch.stack(sums), _sums.weighted_sum(mass, a)]))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)

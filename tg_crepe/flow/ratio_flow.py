@@ -180,7 +180,8 @@ class RatioFlow:
         trace = Trace()
         self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
         status: Status = "converged" if self._has_clock else "step_limit"
-        standing = _Standing(u, isinstance(constraint, (Coupling, LabelCoupling)))
+        exclusive = isinstance(constraint, (Coupling, LabelCoupling))
+        standing = None if self.patience is None or self._has_clock else _Standing(u, exclusive)
         for step, raw_step in enumerate(tqdm(clock, desc="ratio flow", delay=3, disable=None, leave=False), start=1):
             scale = float(absolute_sum(u)) / u.numel() if self.relative else 1.0
             here = constraint.at(self.eps * scale)
@@ -205,7 +206,7 @@ class RatioFlow:
             u, point = u_next, following
             if self._has_clock:
                 continue
-            still = self.patience is not None and standing.steps(u, moved <= _STILL) >= self.patience
+            still = standing is not None and standing.steps(u, moved <= _STILL) >= (self.patience or 1)
             if still or change <= self.tol or moved <= self.tol**2:
                 status = "converged"
                 break

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -16,17 +15,6 @@ _RESIDUAL = 3e-3
 
 #: A new Lanczos direction shorter than this is rounding noise (the matrix has norm 1).
 _NOISE = 1e-12
-
-
-#: Graphs up to this size get the exact eigenvalue for their clock, larger ones an estimate.
-_SMALL = 5000
-
-#: The smallest rate of a clock; below it components are as good as separate.
-_LEAST_RATE = 1e-4
-
-#: The eigenvalues that the estimate damps, the degree of its polynomial, the dimensions that it spans at the most
-#: (beyond two blocks), and the relative change at which it ends.
-_DAMPED, _DEGREE, _DIMENSIONS, _SETTLED = (0.15, 2.0), 8, 160, 0.1
 
 
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
@@ -62,7 +50,6 @@ def smallest_eigenpairs(
     component = graph.component
     num_components = int(component.max()) + 1
     volume = root.new_zeros(num_components).index_add_(0, component, root.square())
-
     known = min(count, num_components)
     kernel = torch.zeros(graph.num_nodes, known, dtype=torch.float64, device=root.device)
     for number in range(known):
@@ -72,13 +59,37 @@ def smallest_eigenpairs(
     if wanted == 0:
         return root.new_zeros(count), kernel
 
-    def without_kernel(x: Tensor) -> Tensor:
-        along = root.new_zeros(num_components).index_add_(0, component, root * x) / volume
-        return x - root * along[component]
+    values, vectors = smallest_positive_eigenpairs(graph, wanted, residual, max_steps)
+    return torch.cat([root.new_zeros(known), values]), torch.cat([kernel, vectors], dim=1)
 
-    steps = min(graph.num_nodes - num_components, wanted + max_steps)
-    values, vectors = _lanczos(normalised_adjacency(graph).double(), without_kernel, wanted, steps, residual)
-    return torch.cat([root.new_zeros(known), (1 - values).clamp(min=0)]), torch.cat([kernel, vectors], dim=1)
+
+def smallest_positive_eigenpairs(
+    graph: CanonicalGraph, count: int, residual: float = _RESIDUAL, max_steps: int = 400
+) -> tuple[Tensor, Tensor]:
+    """As :func:`smallest_eigenpairs`, without the zeros, of which there are as many as components."""
+    num_components = int(graph.component.max()) + 1
+    steps = min(graph.num_nodes - num_components, count + max_steps)
+    matrix = normalised_adjacency(graph).double()
+    values, vectors = _lanczos(matrix, without_kernel(graph), count, steps, residual)
+    return (1 - values).clamp(min=0), vectors
+
+
+def without_kernel(graph: CanonicalGraph) -> Callable[[Tensor], Tensor]:
+    r"""The projection that removes :math:`D^{1/2} \mathbf{1}` of every component, the kernel of :math:`I - S`.
+
+    It maps a vector of shape :obj:`[num_nodes]`, or the columns of :obj:`[num_nodes, num_columns]`, in any precision.
+    """
+    component = graph.component
+    root = graph.degree.double().sqrt()
+    volume = root.new_zeros(int(component.max()) + 1).index_add_(0, component, root.square())
+    unit = root / volume.sqrt()[component]  # of unit norm on every component
+
+    def project(x: Tensor) -> Tensor:
+        mode = unit.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
+        along = x.new_zeros(volume.numel(), *x.shape[1:]).index_add_(0, component, mode * x)
+        return x - mode * along[component]
+
+    return project
 
 
 def _lanczos(
@@ -116,77 +127,3 @@ def _lanczos(
             if last or bool((error <= residual * (1 - values)).all()):
                 break
     return values, basis[: step + 1].t() @ inner
-
-
-def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
-    r"""The ``index``-th smallest eigenvalue of :math:`I - S`, to two significant digits and at least :math:`10^{-4}`.
-
-    It sets how long a flow runs, for which 10 % is precise enough; rounded, the noise of the eigensolver (another
-    order of nodes, another device) hardly ever reaches the result.
-
-    Args:
-        graph (CanonicalGraph): A graph without isolated nodes.
-        index (int): Which eigenvalue, counted from 1.
-        block (torch.Tensor): Where the search starts on a large graph: the labels as columns, of shape
-            :obj:`[num_nodes, num_columns]` with at least ``index`` columns.
-    """
-    index = min(index, graph.num_nodes)
-    if int(graph.component.max()) + 1 >= index:
-        return _LEAST_RATE  # as many zeros as components
-    if graph.num_nodes <= _SMALL:
-        value = float(smallest_eigenpairs(graph, index, residual=1e-6)[0][-1])
-    else:
-        value = _krylov_estimate(normalised_adjacency(graph), index, block)
-    if value <= _LEAST_RATE:
-        return _LEAST_RATE
-    return round(value, 1 - math.floor(math.log10(value)))
-
-
-def _krylov_estimate(matrix: Tensor, index: int, block: Tensor) -> float:
-    r"""The ``index``-th smallest eigenvalue of :math:`I - S` from above, to a few per cent.
-
-    Rayleigh–Ritz on the span of :math:`B, p(S)B, p(S)^2 B, \dots`, where :math:`p` is a Chebyshev polynomial that damps
-    the eigenvalues of :math:`I - S` in :math:`[0.15, 2]`. The labels excite just the slow modes that separate them, and
-    a block of columns makes a product with the matrix cheap: a Lanczos iteration needs as many products with single
-    vectors as this needs columns, and several times the orthogonalisation.
-    """
-    low, high = _DAMPED
-    centre, radius = 1 - (low + high) / 2, (high - low) / 2
-
-    def damp(x: Tensor) -> Tensor:
-        before, now = x, torch.addmm(x, matrix, x, beta=-centre / radius, alpha=1 / radius)
-        for _ in range(_DEGREE - 1):
-            following = torch.addmm(before, matrix, now, beta=-1, alpha=2 / radius)
-            before, now = now, following.sub_(now, alpha=2 * centre / radius)
-        return now
-
-    basis: list[Tensor] = []
-    projected = block.new_zeros(0, 0, dtype=torch.float64)
-    newest, value = block, math.inf
-    while projected.size(0) < _DIMENSIONS + 2 * block.size(1):
-        newest = _new_directions(damp(newest) if basis else newest, basis)
-        if newest.size(1) == 0:
-            break
-        basis.append(newest)
-        # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
-        image = matrix @ newest
-        column = torch.cat([(old.t() @ image).double() for old in basis])
-        known = projected.size(0)
-        projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
-        projected[:, known:], projected[known:, :known] = column, column[:known].t()
-        ritz = 1 - torch.linalg.eigvalsh((projected + projected.t()) / 2).flip(0)
-        previous, value = value, float(ritz[min(index, ritz.numel()) - 1])
-        if previous - value <= _SETTLED * value:
-            break
-    return value
-
-
-def _new_directions(x: Tensor, basis: list[Tensor]) -> Tensor:
-    """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
-    for _ in range(2):  # the second round removes what rounding left of the first
-        for block in basis:
-            x = torch.addmm(x, block, block.t() @ x, alpha=-1)
-        size, turn = torch.linalg.eigh((x.t() @ x).double())
-        keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
-        x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)
-    return x

@@ -154,7 +154,7 @@ class EnergyModel(BaseTransform, ABC):
             warnings.warn("; ".join(notes), GraphWarning, stacklevel=4)
 
         dtype = graph.edge_weight.dtype
-        result = _blank(labels, reached, dtype)
+        result = None
         if columns.numel() and bool(inside.any()):
             nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
             order = local_order(part)
@@ -170,11 +170,13 @@ class EnergyModel(BaseTransform, ABC):
             )
             del graph, part  # nothing but the task is needed from here on
             solution = self._decide(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
+            result = _blank(labels, reached, dtype)  # not before: what the solve needs at its peak is the most of all
             self._spread(result, labels, task, solution, nodes, columns)
             if solution.status != "converged":
                 warnings.warn(
                     f"{self.__class__.__name__} ended with status {solution.status!r}", ConvergenceWarning, stacklevel=4
                 )
+        result = result or _blank(labels, reached, dtype)
         unknown = _set_priors(result, labels, usable) if labels.multi_label else None
         _keep_labels(result, labels)
         result.certainty = certainty(result.prob, labels.multi_label, unknown)

@@ -12,7 +12,7 @@ from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
 from tg_crepe.flow.backends import BACKENDS
 from tg_crepe.flow.ratio_flow import RatioFlow
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.spectrum import clock_rate
+from tg_crepe.graph.clock import clock_rate
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.diffusion import centre, reweighted_diffusion
 from tg_crepe.models.lgc import sources
