@@ -84,11 +84,11 @@ class Quantile:
         tied = centred == 0
         q = torch.where(centred > 0, above, below).masked_fill_(tied, 0)
         value = weighted_sum(mass, centred.mul_(q))
-        tied_mass = weighted_sum(mass, tied.to(u.dtype))
+        tied_mass = weighted_sum(mass, tied)
         share = -weighted_sum(mass, q) / torch.where(tied_mass > 0, tied_mass, torch.ones_like(tied_mass))
         # Rounding may carry the share a hair outside of the subdifferential.
         share = torch.minimum(torch.maximum(share.to(u.dtype), below), above)
-        return value, torch.where(tied, share, q)
+        return value, torch.where(tied, share, q, out=q)
 
 
 def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor) -> Tensor:

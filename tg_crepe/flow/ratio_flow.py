@@ -229,7 +229,7 @@ class RatioFlow:
         """H, R and the linear term R (q − q̃) at a point of known J."""
         norm, q = self.normaliser(u, graph.degree)
         value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
-        linear = (q - along_degree(q, graph.degree)).mul_(value.to(q.dtype))
+        linear = q.sub_(along_degree(q, graph.degree)).mul_(value.to(q.dtype))  # q is no one else's
         return _Point(energy, norm, value, linear)
 
     def _step(

@@ -134,6 +134,10 @@ class CrepePropagation(EnergyModel):
         volume = class_volume(task, self.class_prior)
         rate = self._screening_rate(task)
         prob, graph, status = reweighted_diffusion(task, rate, volume, self.reweight)
+        start = centre(prob, graph, task.multi_label)
+        spread = _spread(start, graph)
+        start = start.to(task.sign.dtype)
+        del prob  # in double precision; what follows needs the most memory
 
         def run(u: Tensor, on: CanonicalGraph, clock: float | list[float], inner_iterations: int) -> Solution:
             flow = RatioFlow(
@@ -146,13 +150,13 @@ class CrepePropagation(EnergyModel):
                 backend=self.backend,
             )
             result = flow(u, on, _constraint(task, self.eps))
-            score = _decision(result.u, on, centre(prob, graph, task.multi_label), graph, volume, task.multi_label)
+            result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
+            score = _decision(result.u, on, spread, volume, task.multi_label)
             return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
 
         if task.u0 is not None:
             start = _feasible_start(task.u0, graph, task.multi_label)
             return run(start, graph, self._clock(rate), self.inner_iterations)
-        start = centre(prob, graph, task.multi_label).to(task.sign.dtype)
         solution = run(start, graph, self._clock(rate), self.inner_iterations)
         if self.time_step is None and not task.multi_label and (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
             return best_restart(task, solution, run, start, graph, rate, volume, self.time)
@@ -188,20 +192,19 @@ def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Ten
     return u.to(u0.dtype)
 
 
-def _decision(
-    u: Tensor, graph: CanonicalGraph, start: Tensor, start_graph: CanonicalGraph, volume: Tensor, multi_label: bool
-) -> Tensor:
+def _decision(u: Tensor, graph: CanonicalGraph, spread: Tensor, volume: Tensor, multi_label: bool) -> Tensor:
     r"""The scores :math:`v + \pi`, with :math:`v = u/d` at the spread that the start had.
 
     Every :math:`u^l` has zero mean, so a plain argmax would assume classes of equal volume.
     """
-    v = u.double() / graph.degree.double().unsqueeze(-1)
-    spread, now = _spread(start / start_graph.degree.double().unsqueeze(-1), start_graph), _spread(v, graph)
+    now = _spread(u, graph)
     scale = torch.where(now > 0, spread / torch.where(now > 0, now, 1.0), 0.0)
+    v = u.double() / graph.degree.double().unsqueeze(-1)
     return scale * v + (volume - 0.5 if multi_label else volume)
 
 
-def _spread(v: Tensor, graph: CanonicalGraph) -> Tensor:
-    """The root of the degree-weighted mean square."""
-    degree = graph.degree.double().unsqueeze(-1)
-    return ((degree * v.square()).sum() / degree.sum()).sqrt()
+def _spread(u: Tensor, graph: CanonicalGraph) -> Tensor:
+    """The root of the degree-weighted mean square of v = u/d."""
+    degree = graph.degree.double()
+    square = u.double().square().sum(dim=1)
+    return ((square / degree).sum() / degree.sum()).sqrt()

@@ -101,7 +101,7 @@ class NumbaBackend:
         from tg_crepe._kernels.threads import for_each_chunk
         from tg_crepe._kernels.vector import row_type
 
-        v = (u.double() / self.graph.degree.double().unsqueeze(-1)).view(-1).numpy()
+        v = u.to(torch.float64, copy=True).div_(self.graph.degree.double().unsqueeze(-1)).view(-1).numpy()
         total = np.zeros((len(self.chunks) - 1, u.size(1)))
         row = row_type(u.size(1), v.dtype)
 
