@@ -92,7 +92,9 @@ class _CrepeWithoutFlow(CrepePropagation):
 
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
-        prob, graph, status = reweighted_diffusion(task, self._screening_rate(task), volume, self.reweight)
+        prob, graph, volume, status = reweighted_diffusion(
+            task, self._screening_rate(task), volume, self.reweight, observe=not task.multi_label
+        )
         u = centre(prob, graph, task.multi_label)
         trace = Trace()
         trace.append(step=0)
@@ -250,9 +252,9 @@ METHODS = (
     Method("CREPE, the paper's scheme", _Energy("crepe", maker="paper"), 26, CREPE),
     Method("start + re-weighting, no flow", _StartOfCrepe(), 1.9, INSIDE),
     Method("harmonic", _Energy("harmonic"), 2.0, paper="HG"),
-    Method("harmonic, label edges × c by hold-out", _LABEL_WEIGHT, 16, slow_splits=10),
+    Method("harmonic, label edges × c by hold-out", _LABEL_WEIGHT, 16),
     Method("LGC, α = 0.99", _Energy("lgc"), 1.9, paper="LGC"),
-    Method("LGC, α by hold-out", _ALPHA, 9, slow_splits=20),
+    Method("LGC, α by hold-out", _ALPHA, 9, slow_splits=10),
     Method("LGC, α = 1 − √(share of labels)", _LgcByShare(), 1.2),
     Method("LGC, α = 0.99, balanced", _Energy("lgc", {"balanced": True}), 1.9),
     Method("random walk", _Energy("random_walk"), 1.4, paper="LRW"),

@@ -5,6 +5,8 @@ from helpers import clusters, moons
 from sklearn.datasets import load_digits
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, Harmonic, knn_graph
+from tg_crepe.models.priors import class_volume
+from tg_crepe.models.task import LabelTask
 
 
 def split(y: np.ndarray, seed: int, count: int) -> torch.Tensor:
@@ -90,8 +92,8 @@ def test_class_prior_moves_the_decision():
         share.append(int((CrepePropagation(class_prior=volume).propagate(y, graph.adjacency, mask).label == 0).sum()))
     assert share[0] < share[1] < share[2]
     uniform = CrepePropagation(class_prior="uniform").propagate(y, graph.adjacency, mask)
-    labels = CrepePropagation().propagate(y, graph.adjacency, mask)
-    assert torch.equal(uniform.label, labels.label)  # three labels each say "equal" too
+    given = CrepePropagation(class_prior=torch.ones(3)).propagate(y, graph.adjacency, mask)
+    assert torch.equal(uniform.label, given.label)
 
 
 def test_reweighting_is_a_switch_of_its_own():
@@ -183,3 +185,27 @@ def test_repr():
         == "CrepePropagation(normaliser='degree_quantile', class_prior='labels', reweight=True)"
     )
     assert "class_prior='given'" in repr(CrepePropagation(class_prior=torch.ones(3)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_labels_equally_many_keep_classes_in_balance(digits, seed):
+    y, graph = digits
+    mask = split(y.numpy(), 200 + seed, 1)
+    result = CrepePropagation().propagate(y, graph[0], mask, graph[1])
+    share = torch.bincount(result.label, minlength=10) / len(y)
+    assert 0.05 < float(share.min()) <= float(share.max()) < 0.15
+
+
+def test_unequal_label_counts_bind_no_volume():
+    graph, y = clusters(1, spread=5.0)
+    mask = split(y.numpy(), 1, 3)
+    mask[(y == 0).nonzero().view(-1)[:12]] = True
+    plain = CrepePropagation(class_prior=class_volume(_task(graph, y, mask), "labels"))
+    assert torch.equal(
+        CrepePropagation().propagate(y, graph.adjacency, mask).label, plain.propagate(y, graph.adjacency, mask).label
+    )
+
+
+def _task(graph, y, mask):
+    sign = torch.where(mask.unsqueeze(1), 2.0 * torch.nn.functional.one_hot(y, 3) - 1, 0.0)
+    return LabelTask(graph, sign, False, torch.arange(3), 3)

@@ -44,7 +44,7 @@ def test_a_finding_diffuses_as_two_classes():
 
 def test_reweighting_uses_the_affinity_of_the_last_soft_labels_and_the_first_weights():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    prob, graph, _ = reweighted_diffusion(task, 0.05, volume, reweight=True)
+    prob, graph, _, _ = reweighted_diffusion(task, 0.05, volume, reweight=True, observe=False)
     first, _ = diffuse(task, task.graph, 0.05, volume)
 
     def weights(p: torch.Tensor) -> torch.Tensor:
@@ -59,7 +59,7 @@ def test_reweighting_uses_the_affinity_of_the_last_soft_labels_and_the_first_wei
 
 def test_without_reweighting_the_graph_is_the_task_s():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    prob, graph, _ = reweighted_diffusion(task, 0.05, volume, reweight=False)
+    prob, graph, _, _ = reweighted_diffusion(task, 0.05, volume, reweight=False, observe=False)
     assert graph is task.graph
     torch.testing.assert_close(prob, diffuse(task, task.graph, 0.05, volume)[0])
 

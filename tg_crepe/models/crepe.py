@@ -13,15 +13,20 @@ from tg_crepe.flow.backends import BACKENDS
 from tg_crepe.flow.ratio_flow import RatioFlow
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.clock import clock_rate
+from tg_crepe.models.balance import balanced, softened
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.diffusion import centre, reweighted_diffusion
+from tg_crepe.models.diffusion import centre, reweighted_diffusion, trusting
 from tg_crepe.models.lgc import sources
+from tg_crepe.models.poisson import Poisson
 from tg_crepe.models.priors import check_class_prior, class_volume
 from tg_crepe.models.restarts import best_restart, geometric_clock
 from tg_crepe.models.task import LabelTask, Solution
 
-#: The screening rate x = 1.5 λ_L √p, the steps of the clock and the factor between their ends (RECIPE, "The clock").
-_SCREENING, _STEPS, _GROWTH = 1.5, 6, 1.5
+#: The screening rate x = λ_L √p, the steps of the clock and the factor between their ends (docs/recipe.md).
+_STEPS, _GROWTH = 6, 1.5
+
+#: Runs of the flow from balanced labels, at the most.
+_BALANCING = 3
 
 #: A flow with a constant step ends when no label has changed for this many steps.
 _PATIENCE = 5
@@ -39,10 +44,12 @@ class CrepePropagation(EnergyModel):
 
     where :math:`C` couples the classes at unlabelled nodes (:math:`\sum_l u^l = 0`) and keeps a margin
     :math:`\epsilon` at labelled ones. The defaults follow one clock, the screening rate
-    :math:`x = 1.5\, \lambda_L \sqrt{p}`, with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
+    :math:`x = \lambda_L \sqrt{p}`, with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels a class: it sets the diffusion from which
     the flow starts, and its length. The label is :math:`\arg\max_l (v^l + \pi_l)`, where :math:`v = u/d` at the spread
     of the start and :math:`\pi` are the class volumes; for equal volumes this is the paper's :math:`\arg\max_l u^l`.
+    Where labels are few and equally many, classes whose volumes have run away from :math:`\pi` are brought back to it
+    and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
 
     .. code-block:: python
 
@@ -55,8 +62,10 @@ class CrepePropagation(EnergyModel):
     Args:
         normaliser (str, optional): :math:`H`: :obj:`"degree_quantile"`, :obj:`"l1"`, :obj:`"l2"`, :obj:`"median"` or
             :obj:`"degree_median"`. (default: :obj:`"degree_quantile"`, balanced at the class volumes)
-        class_prior (str or torch.Tensor, optional): The class volumes: from the counts of the :obj:`"labels"`,
-            :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`. (default: :obj:`"labels"`)
+        class_prior (str or torch.Tensor, optional): The class volumes: from the :obj:`"labels"` (their counts, and
+            what the diffusion finds where these are equal; few labels, equally many, bind the volumes),
+            :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`; the latter two are taken as they are and bind
+            nothing. (default: :obj:`"labels"`)
         reweight (bool, optional): Whether edges are re-weighted by the soft labels of the start, twice; not part of
             the paper's model. (default: :obj:`True`)
         time (float, optional): The length of the flow in units of :math:`1/x`. (default: :obj:`0.4`)
@@ -133,13 +142,14 @@ class CrepePropagation(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
         rate = self._screening_rate(task)
-        prob, graph, status = reweighted_diffusion(task, rate, volume, self.reweight)
-        start = centre(prob, graph, task.multi_label)
-        spread = _spread(start, graph)
-        start = start.to(task.sign.dtype)
+        from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
+        prob, graph, volume, status = reweighted_diffusion(task, rate, volume, self.reweight, observe=from_labels)
+        start, spread = self._start(prob, graph, task)
         del prob  # in double precision; what follows needs the most memory
 
-        def run(u: Tensor, on: CanonicalGraph, clock: float | list[float], inner_iterations: int) -> Solution:
+        def run(
+            u: Tensor, on: CanonicalGraph, clock: float | list[float], inner_iterations: int, spread: Tensor = spread
+        ) -> Solution:
             flow = RatioFlow(
                 get_normaliser(self.normaliser, volume),
                 clock,
@@ -158,16 +168,35 @@ class CrepePropagation(EnergyModel):
             start = _feasible_start(task.u0, graph, task.multi_label)
             return run(start, graph, self._clock(rate), self.inner_iterations)
         solution = run(start, graph, self._clock(rate), self.inner_iterations)
-        if self.time_step is None and not task.multi_label and (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
+        if self.time_step is not None or task.multi_label:
+            return solution
+        if (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
             return best_restart(task, solution, run, start, graph, rate, volume, self.time)
+        label = balanced(solution.score, task, volume) if from_labels else None
+        if label is not None and float((task.sign > 0).sum()) < 2 * task.num_classes:
+            # One label a class has no reach of its own: that of Poisson learning is without bound.
+            label = balanced(Poisson()._solve(task).score, task, volume)
+        for _ in range(_BALANCING):  # classes have lost their balance: once more, from labels that have it
+            if label is None:
+                break
+            prob = softened(label, task.graph, task.num_classes)
+            graph = trusting(prob, task) if self.reweight else task.graph
+            start, spread = self._start(prob, graph, task)
+            solution = run(start, graph, self._clock(rate), self.inner_iterations, spread)
+            label = balanced(solution.score, task, volume)
         return solution
+
+    def _start(self, prob: Tensor, graph: CanonicalGraph, task: LabelTask) -> tuple[Tensor, Tensor]:
+        """The class functions of soft labels, and their spread."""
+        u = centre(prob, graph, task.multi_label)
+        return u.to(task.sign.dtype), _spread(u, graph)
 
     def _screening_rate(self, task: LabelTask) -> float:
         """The rate x: the graph's own eigenvalue, raised by the root of the number of labels a class."""
         rivals = 2 if task.multi_label else task.num_classes
         eigenvalue = clock_rate(task.graph, rivals, sources(task))
         labels = (task.sign != 0).sum(dim=0).double().mean() / rivals
-        return _SCREENING * eigenvalue * math.sqrt(float(labels))
+        return eigenvalue * math.sqrt(float(labels))
 
     def _clock(self, rate: float) -> float | list[float]:
         """The constant step, or the steps of the clock."""

@@ -6,6 +6,7 @@ from torch import Tensor
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.models.balance import observed_volume
 from tg_crepe.models.lgc import resolvent, sources
 from tg_crepe.models.task import LabelTask
 from tg_crepe.typing import OptTensor
@@ -65,16 +66,17 @@ def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tens
 
 
 def reweighted_diffusion(
-    task: LabelTask, rate: float, volume: Tensor, reweight: bool
-) -> tuple[Tensor, CanonicalGraph, Status]:
+    task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool
+) -> tuple[Tensor, CanonicalGraph, Tensor, Status]:
     r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
 
     Two rounds of :math:`w'_{ij} = w_{ij} \left( \sum_l \sqrt{P_i^l P_j^l} \right)^4` (always from the original
-    weights), each followed by a diffusion on :math:`w'`. Not part of the paper's model.
+    weights), each followed by a diffusion on :math:`w'`. Not part of the paper's model. With ``observe``, the class
+    volumes are corrected by what the first diffusion finds, see :func:`~tg_crepe.models.balance.observed_volume`.
 
     Returns:
-        Soft labels of shape :obj:`[num_nodes, num_classes]`, the graph (the task's own without re-weighting), and how
-        the solver ended.
+        Soft labels of shape :obj:`[num_nodes, num_classes]`, the graph (the task's own without re-weighting), the class
+        volumes, and how the solver ended.
     """
     graph = task.graph
     status: Status = "converged"
@@ -84,11 +86,24 @@ def reweighted_diffusion(
         x = result.x
         status = status if result.status == "converged" else result.status
         prob = _soft_labels(x, task, graph, volume)
+        if observe:
+            observe, volume = False, observed_volume(prob, task, volume)
+            prob = _soft_labels(x, task, graph, volume)
         if remaining:
-            soft = prob.to(task.graph.edge_weight.dtype)
-            affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
-            graph = task.graph.with_weight(task.graph.edge_weight * affinity)
-    return prob, graph, status
+            graph = trusting(prob, task)
+    return prob, graph, volume, status
+
+
+def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:
+    r"""The graph of a task with the weights :math:`w_{ij} \left( \sum_l \sqrt{P_i^l P_j^l} \right)^4`.
+
+    Args:
+        prob (torch.Tensor): Soft labels :math:`P`, of shape :obj:`[num_nodes, num_classes]`.
+        task (LabelTask): The task.
+    """
+    soft = prob.to(task.graph.edge_weight.dtype)
+    affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
+    return task.graph.with_weight(task.graph.edge_weight * affinity)
 
 
 def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:

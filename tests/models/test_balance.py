@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import torch
+from helpers import clusters, dense_adjacency
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tg_crepe.models.balance import _nearest_share, balanced, dispersion, observed_volume, softened
+from tg_crepe.models.task import LabelTask
+
+
+def make_task(counts, seed=0):
+    """Three clusters with some labels of each."""
+    graph, y = clusters(seed)
+    sign = torch.zeros(graph.num_nodes, 3, dtype=graph.edge_weight.dtype)
+    for c, count in enumerate(counts):
+        sign[(y == c).nonzero().view(-1)[:count]] = 2 * torch.eye(3, dtype=sign.dtype)[c] - 1
+    return LabelTask(graph, sign, False, torch.arange(3), 3), y
+
+
+def volume(task):
+    return torch.full((3,), 1 / 3, dtype=torch.float64)
+
+
+def skewed(y, share):
+    """Soft labels that give the first class to a share of the nodes, by chance, and are right elsewhere."""
+    prob = torch.nn.functional.one_hot(y, 3).double()
+    lucky = torch.from_numpy(np.random.default_rng(0).random(y.numel()) < share)
+    prob[lucky] = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    return 0.9 * prob + 0.1 * torch.from_numpy(np.random.default_rng(1).random(prob.shape))
+
+
+@pytest.mark.parametrize(("counts", "expected"), [((4, 4, 4), 0.0), ((1, 1, 4), 1.5), ((2, 3, 4), 1 / 3)])
+def test_dispersion_is_the_variance_of_the_counts_over_their_mean(counts, expected):
+    task, _ = make_task(counts)
+    assert dispersion(task) == pytest.approx(expected)
+    assert dispersion(task) == pytest.approx(np.var(counts, ddof=1) / np.mean(counts))
+
+
+def test_labels_within_bounds_are_left_alone():
+    task, y = make_task((20, 20, 20))
+    assert balanced(skewed(y, 0.1), task, volume(task)) is None
+    task, y = make_task((1, 1, 1))
+    counts = torch.bincount(y, minlength=3)
+    assert balanced(skewed(y, 0.0), task, counts.double() / counts.sum()) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 10])
+def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_known(count):
+    task, y = make_task((count,) * 3)
+    label = balanced(skewed(y, 0.5), task, volume(task))
+    tolerance = 1 + (count / 20) ** 2
+    share = torch.bincount(label, minlength=3).double() / label.numel() * 3
+    slack = 3 * 1.5 / label.numel()  # whole nodes
+    assert 1 / tolerance - slack <= float(share.min()) <= float(share.max()) <= tolerance + slack
+    assert torch.equal(label[task.labelled], y[task.labelled])
+
+
+def test_counts_that_scatter_bind_nothing():
+    task, y = make_task((1, 1, 8))
+    assert balanced(skewed(y, 0.3), task, volume(task)) is None
+
+
+@given(
+    st.lists(st.floats(0.01, 1), min_size=2, max_size=8),
+    st.lists(st.floats(0.01, 1), min_size=8, max_size=8),
+    st.floats(1.0, 5.0),
+)
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_nearest_share_sums_to_one_within_its_bounds(share, volume, tolerance):
+    share = torch.tensor(share, dtype=torch.float64)
+    share = share / share.sum()
+    middle = torch.tensor(volume[: share.numel()], dtype=torch.float64)
+    middle = middle / middle.sum()
+    found = _nearest_share(share, middle / tolerance, middle * tolerance)
+    assert float(found.sum()) == pytest.approx(1)
+    assert bool((found >= middle / tolerance - 1e-9).all())
+    assert bool((found <= middle * tolerance + 1e-9).all())
+
+
+def test_volumes_follow_what_is_found_only_where_the_labels_were_chosen_equally_many():
+    task, y = make_task((20, 20, 20))
+    start = volume(task)
+    found = observed_volume(skewed(y, 0.6), task, start)
+    assert float(found.sum()) == pytest.approx(1)
+    assert float(found[0]) > float(start[0]) + 0.05
+    few, _ = make_task((1, 1, 1))
+    assert float((observed_volume(skewed(y, 0.6), few, start) - start).abs().max()) < 0.03
+    scattered, _ = make_task((5, 20, 35))
+    assert float((observed_volume(skewed(y, 0.6), scattered, start) - start).abs().max()) < 0.01
+
+
+def test_small_deviations_are_taken_for_mistakes():
+    task, y = make_task((20, 20, 20))
+    start = torch.bincount(y, minlength=3).double() / y.numel()
+    assert torch.equal(observed_volume(skewed(y, 0.03), task, start), start)
+
+
+def test_softened_labels_are_ten_lazy_steps():
+    task, y = make_task((1, 1, 1))
+    w = dense_adjacency(task.graph)
+    step = 0.5 * (np.eye(len(w)) + w / w.sum(axis=1, keepdims=True))
+    expected = np.linalg.matrix_power(step, 10) @ np.eye(3)[y.numpy()]
+    found = softened(y, task.graph, 3)
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
