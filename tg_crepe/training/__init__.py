@@ -1,5 +1,7 @@
 from tg_crepe.training.augment import Augment, Cutout, RandAugment, RandomCrop, RandomFlip, mixup, multi_sample
+from tg_crepe.training.config import TrainingConfig
 from tg_crepe.training.features import extract_features
+from tg_crepe.training.interrupt import TrainingInterrupted
 from tg_crepe.training.loss import ClassWeights, HybridLoss, weighted_loss
 from tg_crepe.training.metrics import (
     AreaUnderCurve,
@@ -11,25 +13,34 @@ from tg_crepe.training.metrics import (
     pseudo_label_error,
     reliability_curve,
 )
+from tg_crepe.training.presets import PRESETS, Preset, get_preset
 from tg_crepe.training.sampler import MixedBatch, MixedBatchSampler
+from tg_crepe.training.trainer import HybridTrainer, TrainingResult
 
 __all__ = [
+    "PRESETS",
     "AreaUnderCurve",
     "Augment",
     "ClassWeights",
     "Cutout",
     "HybridLoss",
+    "HybridTrainer",
     "MixedBatch",
     "MixedBatchSampler",
+    "Preset",
     "RandAugment",
     "RandomCrop",
     "RandomFlip",
     "ReliabilityCurve",
+    "TrainingConfig",
+    "TrainingInterrupted",
+    "TrainingResult",
     "area_under_curve",
     "error_rate",
     "expected_calibration_error",
     "extract_features",
     "fit_temperature",
+    "get_preset",
     "mixup",
     "multi_sample",
     "pseudo_label_error",

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from tg_crepe.datasets.image_dataset import ImageDataset
+from tg_crepe.runs import RunFolder, RunResult
+from tg_crepe.training.pseudo_labels import EnergyRun
+
+#: Images that are kept beside the result, evenly spread over the training images.
+_THUMBNAILS = 500
+
+
+def write_result(run: RunFolder, dataset: ImageDataset, data: Data, energy: EnergyRun | None) -> None:
+    r"""Writes the pseudo-labels of the training images, their graph, the trace of the solver and some images.
+
+    Args:
+        run (RunFolder): Where to.
+        dataset (ImageDataset): The images.
+        data (Data): The state after the last epoch.
+        energy (EnergyRun, optional): What the energy model left; :obj:`None` where the network gave the labels.
+    """
+    train = dataset.train
+    reached = torch.ones_like(data.train_mask) if energy is None else energy.reached
+    run.write_result(
+        RunResult(
+            ids=np.array([dataset.ids[i] for i in train.tolist()]),
+            label=data.pseudo_y.numpy(),
+            prob=data.pseudo_prob.numpy(),
+            certainty=data.certainty.numpy(),
+            reached=reached.numpy(),
+            labelled=data.train_mask.numpy(),
+            class_names=np.array(dataset.class_names),
+        )
+    )
+    if energy is not None:
+        run.write_graph(data.edge_index, data.edge_weight, len(train))
+        if len(energy.trace):
+            run.write_trace(energy.trace)
+    node = torch.linspace(0, len(train) - 1, min(_THUMBNAILS, len(train)), dtype=torch.float64).round().long()
+    run.write_thumbnails(node, dataset.fetch(train[node]))
