@@ -10,7 +10,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,10 @@ class RunResult:
             shape :obj:`[num_moments]`.
         flow_u (numpy.ndarray, optional): The class functions in units of their mean absolute value, float16 of shape
             :obj:`[num_moments, num_kept, num_classes]`.
+        position (numpy.ndarray, optional): A map of the nodes, the plane in which their features vary most, of shape
+            :obj:`[num_nodes, 2]`.
+        truth (numpy.ndarray, optional): True labels where they are known, of the shape of ``label``, :obj:`-1`
+            elsewhere; the report compares with them, and nothing else reads them.
     """
 
     ids: np.ndarray
@@ -62,6 +66,8 @@ class RunResult:
     flow_node: np.ndarray | None = None
     flow_time: np.ndarray | None = None
     flow_u: np.ndarray | None = None
+    position: np.ndarray | None = None
+    truth: np.ndarray | None = None
 
 
 class RunFolder:
@@ -190,7 +196,9 @@ class RunFolder:
     def read_result(self) -> RunResult:
         """The pseudo-labels."""
         known = [field.name for field in fields(RunResult)]
-        arrays = self._read_arrays("result.npz", [name for name in known if not name.startswith("flow_")])
+        arrays = self._read_arrays(
+            "result.npz", [field.name for field in fields(RunResult) if field.default is MISSING]
+        )
         path, rows, classes = self.path / "result.npz", len(arrays["ids"]), len(arrays["class_names"])
         expected = {"prob": (rows, classes), "certainty": (rows,), "reached": (rows,), "labelled": (rows,)}
         for name, shape in expected.items():
@@ -198,6 +206,9 @@ class RunFolder:
                 raise damaged(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
         if arrays["label"].shape not in ((rows,), (rows, classes)):
             raise damaged(path, f"'label' must have {rows} rows, got shape {list(arrays['label'].shape)}")
+        for name, shape in {"position": (rows, 2), "truth": arrays["label"].shape}.items():
+            if name in arrays and arrays[name].shape != shape:
+                raise damaged(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
         return RunResult(**{name: arrays[name] for name in known if name in arrays})
 
     def write_graph(self, edge_index: Any, edge_weight: Any, num_nodes: int) -> None:

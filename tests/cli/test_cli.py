@@ -127,7 +127,7 @@ def test_module_runs_as_the_command(monkeypatch, capsys):
 def test_extras_are_imported_by_the_command_line_alone_and_only_when_used():
     package = Path(tg_crepe.__file__).parent
     for path in package.rglob("*.py"):
-        if path.parent.name == "cli":
+        if path.parent.name in ("cli", "sklearn"):  # the latter says what to install before it imports anything
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):

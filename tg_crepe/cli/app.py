@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import signal
+import sys
+import threading
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -10,17 +15,25 @@ from rich.console import Console
 from rich.markup import escape
 
 from tg_crepe import __version__
+from tg_crepe.cli._options import DidNotConverge
 from tg_crepe.cli.demo import demo
+from tg_crepe.cli.doctor import doctor
+from tg_crepe.cli.label_next import label_next
+from tg_crepe.cli.propagate import propagate
+from tg_crepe.cli.report import report
+from tg_crepe.cli.train import train
 
 #: What a user can put right has this exit code, bad options as much as a missing package.
 USAGE_ERROR = 2
-_INTERRUPTED = 130
+#: A command that ran and did not converge, or missed its target.
+MISSED = 1
+_INTERRUPTED, _TERMINATED = 130, 143
 
 app = typer.Typer(
     name="tg-crepe",
     help="Pseudo-labels from a few labels and a graph, by the normalised 1-Laplacian energy (CREPE).",
-    epilog="Example: tg-crepe demo --labels-per-class 2 --out tg-crepe-demo",
-    add_completion=False,
+    epilog="Example: tg-crepe demo --labels-per-class 2 --out tg-crepe-demo. "
+    "Exit codes: 0 done, 1 ran but did not converge, 2 bad input.",
     pretty_exceptions_enable=False,
 )
 
@@ -37,6 +50,7 @@ def _prepare(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """What every command finds: a screen for progress (stderr) as ``ctx.obj``, and warnings as plain lines on it."""
     ctx.obj = Console(stderr=True)
@@ -45,7 +59,8 @@ def _prepare(
         typer.echo(ctx.get_help())
 
 
-app.command()(demo)
+for _command in (demo, propagate, train, report, label_next, doctor):
+    app.command()(_command)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -54,19 +69,45 @@ def run(args: Sequence[str] | None = None) -> int:
     What a user can put right is one line on stderr, without a usage text around it and without a traceback.
     """
     usage_error: Any = typer.BadParameter.__base__  # UsageError; new typer brings its own click, old typer does not
+    arguments = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in arguments
+    # It is an option of the program, but people write it where they are: at the end of the line.
+    arguments = [*(["--debug"] if debug else []), *(word for word in arguments if word != "--debug")]
     try:
-        code = app(args=None if args is None else list(args), prog_name="tg-crepe", standalone_mode=False)
+        with _termination_as_exit():
+            code = app(args=arguments, prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
-        return _fail(error.format_message())
-    except (ImportError, OSError) as error:
-        return _fail(str(error))
+        return _fail(error.format_message(), debug)
+    except (ImportError, OSError, ValueError, MemoryError) as error:
+        return _fail(str(error) or type(error).__name__, debug)
+    except DidNotConverge:
+        return MISSED
     except typer.Abort:
         return _INTERRUPTED
     return code if isinstance(code, int) else 0
 
 
-def _fail(message: str) -> int:
-    """One line on stderr, and the exit code."""
+@contextmanager
+def _termination_as_exit() -> Iterator[None]:
+    """Lets SIGTERM unwind the stack as Ctrl-C does, so that unfinished files are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _fail(message: str, debug: bool) -> int:
+    """One line on stderr, after the traceback if it is wanted, and the exit code."""
+    if debug:
+        traceback.print_exc()
     Console(stderr=True).print(
         f"[red]error:[/red] {escape(' '.join(message.split()))}", highlight=False, soft_wrap=True
     )

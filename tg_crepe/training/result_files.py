@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from tg_crepe._plane import principal_plane
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.runs import RunFolder, RunResult
 from tg_crepe.training.pseudo_labels import EnergyRun
@@ -32,6 +33,8 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data, energy: Ener
             reached=reached.numpy(),
             labelled=data.train_mask.numpy(),
             class_names=np.array(dataset.class_names),
+            position=None if data.get("x") is None else principal_plane(data.x.numpy()),
+            truth=dataset.targets[train].numpy(),
         )
     )
     if energy is not None:

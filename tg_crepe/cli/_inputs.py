@@ -1,0 +1,209 @@
+"""What the commands read: features of several formats, an image folder with a network, and a table of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tg_crepe._optional import require
+
+if TYPE_CHECKING:
+    from tg_crepe.datasets import ImageDataset
+
+#: The endings of a file of features.
+FORMATS = (".npy", ".npz", ".pt", ".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Features:
+    """Rows of numbers, float32 of shape [num_nodes, num_features], their names, and their images if they have some."""
+
+    x: np.ndarray
+    ids: list[str]
+    dataset: ImageDataset | None = None
+
+
+@dataclass(frozen=True)
+class NodeLabels:
+    """The number of its class for every node, -1 where it has none, and the names of the classes."""
+
+    y: np.ndarray
+    class_names: tuple[str, ...]
+
+
+def read_features(path: Path) -> Features:
+    """The features of a file, and the names of its rows: those of the file, or else 0, 1, 2, …"""
+    from tg_crepe.datasets._files import check_unique, damaged
+
+    if not path.is_file():
+        raise FileNotFoundError(f"the file of features '{path}' is missing")
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".pt": _read_pt, ".csv": _read_table, ".parquet": _read_table}
+    if path.suffix.lower() not in readers:
+        raise damaged(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
+    x, ids = readers[path.suffix.lower()](path)
+    if x.ndim != 2 or x.size == 0:
+        raise damaged(path, f"it must hold a row of numbers for every node, got an array of shape {list(x.shape)}")
+    if x.dtype.kind not in "fiub":
+        raise damaged(path, f"it must hold real numbers, got {x.dtype}")
+    x = x.astype(np.float32, copy=False)
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    names = [str(i) for i in range(len(x))] if ids is None else [str(name) for name in ids]
+    if len(names) != len(x):
+        raise damaged(path, f"it must name every one of its {len(x)} rows, got {len(names)} names")
+    if len(bad):
+        raise damaged(
+            path, f"{len(bad)} row(s) hold NaN, infinity or too large a number, the first is '{names[bad[0]]}'"
+        )
+    check_unique(path, "the id", names)
+    return Features(x, names)
+
+
+def _read_npy(path: Path) -> tuple[np.ndarray, None]:
+    from tg_crepe.datasets._files import damaged
+
+    try:
+        return np.load(path, allow_pickle=False), None
+    except (ValueError, OSError, EOFError) as error:
+        raise damaged(path, f"it is not a whole .npy file of numbers ({error})") from error
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, Any]:
+    from tg_crepe.datasets._files import read_arrays
+
+    arrays = read_arrays(path, ("x",))
+    return arrays["x"], arrays.get("ids")
+
+
+def _read_pt(path: Path) -> tuple[np.ndarray, Any]:
+    import torch
+    from torch import Tensor
+
+    from tg_crepe.datasets._files import damaged
+
+    content = _load_weights(path)
+    ids = content.get("ids") if isinstance(content, dict) else None
+    x = content.get("x") if isinstance(content, dict) else content
+    if not isinstance(x, Tensor) or x.layout != torch.strided:
+        raise damaged(path, "it must hold a dense tensor, or a dictionary with a tensor 'x' and names 'ids'")
+    return x.detach().cpu().float().numpy(), ids.tolist() if isinstance(ids, Tensor) else ids
+
+
+def _load_weights(path: Path) -> Any:
+    """What ``torch.save`` has written, tensors and plain values alone."""
+    import torch
+
+    from tg_crepe.datasets._files import damaged
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file raises whatever the reader of its first bad byte likes
+        raise damaged(path, f"it is not a whole file of tensors ({type(error).__name__})") from error
+
+
+def _read_table(path: Path) -> tuple[np.ndarray, Any]:
+    """A csv or parquet file: a column ``id`` if there is one, and columns of numbers."""
+    from tg_crepe.datasets._files import damaged
+
+    pyarrow = require("pyarrow", extra="cli")
+    try:
+        if path.suffix.lower() == ".csv":
+            csv = require("pyarrow.csv", extra="cli")
+            # Names stay text: a number would lose its leading zeros.
+            table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types={"id": pyarrow.string()}))
+        else:
+            table = require("pyarrow.parquet", extra="cli").read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise damaged(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
+    if len(set(table.column_names)) < len(table.column_names):
+        raise damaged(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
+    names = [name for name in table.column_names if name != "id"]
+    x = np.empty((table.num_rows, len(names)), np.float32)
+    for place, name in enumerate(names):
+        column = table.column(name)
+        kind = pyarrow.types
+        if not (kind.is_floating(column.type) or kind.is_integer(column.type) or kind.is_boolean(column.type)):
+            raise damaged(path, f"column '{name}' must hold numbers, got {column.type}")
+        if column.null_count:
+            raise damaged(path, f"column '{name}' has {column.null_count} blank cell(s)")
+        with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
+            x[:, place] = column.to_numpy()
+    if "id" not in table.column_names:
+        return x, None
+    if table.column("id").null_count:
+        raise damaged(path, f"column 'id' has {table.column('id').null_count} blank cell(s)")
+    return x, table.column("id").to_pylist()
+
+
+def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
+    """The labels of a table ``id,label``; a blank label, or no row, leaves a node unlabelled."""
+    from tg_crepe.datasets._files import check_unique, damaged, read_table
+    from tg_crepe.datasets.image_folder import _sorted_classes
+
+    if not path.is_file():
+        raise FileNotFoundError(f"the table of labels '{path}' is missing")
+    rows = read_table(path, ("id", "label"))
+    check_unique(path, "the id", [row["id"] for row in rows])
+    number = {name: place for place, name in enumerate(ids)}
+    if unknown := [row["id"] for row in rows if row["id"] not in number]:
+        raise damaged(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
+    label_of = {row["id"]: row["label"] for row in rows if row["label"]}
+    class_names = _sorted_classes(set(label_of.values()))
+    if len(class_names) < 2:
+        raise damaged(path, f"it must hold labels of at least two classes, got {', '.join(class_names) or 'none'}")
+    place_of = {name: place for place, name in enumerate(class_names)}
+    y = np.full(len(ids), -1)
+    for name, label in label_of.items():
+        y[number[name]] = place_of[label]
+    return NodeLabels(y, class_names)
+
+
+def read_images(folder: Path, backbone: str, checkpoint: Path, size: int | None, channels: int) -> Features:
+    """The features of all images of a folder, by a network and its weights."""
+    import torch
+
+    from tg_crepe.datasets import load_image_folder
+    from tg_crepe.training import Augment, extract_features
+
+    dataset = load_image_folder(folder, size, channels)
+    network = _load_network(backbone, checkpoint, channels, min(dataset.images.shape[2:]))
+    prepare = Augment.preset("none", dataset.mean, dataset.std)
+    index = torch.arange(len(dataset)).split(256)
+    x = extract_features(network, (dataset.fetch(part) for part in index), prepare)
+    return Features(x.numpy(), list(dataset.ids), dataset)
+
+
+def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> Any:
+    """A network with the weights of a file: those of ``train``, or a plain ``state_dict``."""
+    from tg_crepe.datasets._files import damaged
+    from tg_crepe.nn import get_backbone
+
+    if not checkpoint.is_file():
+        raise FileNotFoundError(f"the checkpoint '{checkpoint}' is missing")
+    content = _load_weights(checkpoint)
+    weights = content.get("model", content) if isinstance(content, dict) else content
+    if not isinstance(weights, dict) or "head.weight" not in weights:
+        raise damaged(checkpoint, f"it holds no weights of the backbone '{backbone}'")
+    network = get_backbone(backbone, channels, len(weights["head.weight"]), size)
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise damaged(
+            checkpoint, f"its weights do not fit '{backbone}' with {channels} channel(s) ({reason})"
+        ) from error
+    return network
+
+
+def labels_of_folders(features: Features) -> NodeLabels:
+    """The labels that the folders of an image folder give."""
+    dataset = features.dataset
+    if dataset is None or dataset.num_classes < 2:
+        raise ValueError("'--labels' must name a table id,label, got none")
+    return NodeLabels(dataset.targets.numpy(), dataset.class_names)

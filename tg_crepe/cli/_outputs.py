@@ -1,0 +1,56 @@
+"""What the commands write: checked before any work, under another name first, then renamed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from tg_crepe._atomic import atomic_file
+from tg_crepe._optional import require
+
+
+def check_output(path: Path, force: bool, endings: Sequence[str]) -> None:
+    """Refuses, before any work, a file of another kind, one that is there, or one that cannot be written."""
+    hint = "'--out'"
+    if path.suffix.lower() not in endings:
+        raise typer.BadParameter(f"{path} must end in {' or '.join(endings)}", param_hint=hint)
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder", param_hint=hint)
+    if not path.absolute().parent.is_dir():
+        raise typer.BadParameter(f"the folder {path.absolute().parent} does not exist", param_hint=hint)
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise typer.BadParameter(f"the folder {path.absolute().parent} cannot be written", param_hint=hint)
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} exists; --force replaces it", param_hint=hint)
+
+
+def write_columns(columns: Mapping[str, Any], path: Path) -> None:
+    """Writes a table as csv or parquet, by the ending of its name."""
+    pyarrow = require("pyarrow", extra="cli")
+    table = pyarrow.table(dict(columns))
+    with atomic_file(path) as unfinished:
+        if path.suffix.lower() == ".csv":
+            require("pyarrow.csv", extra="cli").write_csv(table, unfinished)
+        else:
+            require("pyarrow.parquet", extra="cli").write_table(table, unfinished)
+
+
+def show_json(content: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as the text of a csv file."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tg_crepe.cli._options import Force, Json
+from tg_crepe.cli._outputs import check_output, csv_text, show_json
+
+if TYPE_CHECKING:
+    from tg_crepe.runs import RunFolder, RunResult
+
+
+def label_next(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of propagate --run or of train.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
+    strategy: Annotated[str, typer.Option(help="coverage, uncertainty, margin, ratio or random.")] = "coverage",
+    seed: Annotated[int, typer.Option(min=0, help="The seed of random.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv file instead of the screen.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """List the rows that are worth a label most, the best first, as a csv table id,label,certainty.
+
+    The label is the present guess. Fill in the true ones and give the table to propagate --labels.
+
+    Example: tg-crepe label-next run -n 50 > to-label.csv
+    """
+    if out is not None:
+        check_output(out, force, (".csv",))
+    from tg_crepe._checks import check_choice
+    from tg_crepe.active import STRATEGIES
+    from tg_crepe.runs import RunFolder
+
+    check_choice("strategy", strategy, STRATEGIES)
+    progress: Console = ctx.obj
+    folder = RunFolder.open(run)
+    result = folder.read_result()
+    with progress.status("ranking"):
+        rows = _rank(folder, result, n, strategy, seed)
+    if as_json:
+        show_json(rows)
+    elif out is None:
+        typer.echo(csv_text(rows), nl=False)
+    if out is not None:
+        from tg_crepe._atomic import atomic_file
+
+        with atomic_file(out) as unfinished:
+            unfinished.write_text(csv_text(rows), encoding="utf-8")
+
+
+def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int) -> list[dict[str, Any]]:
+    import torch
+
+    from tg_crepe.active import label_next
+
+    edge_index, edge_weight, num_nodes = folder.read_graph()
+    if num_nodes != len(result.ids):
+        raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} nodes, {len(result.ids)} pseudo-labels")
+    multi_label = result.label.ndim == 2
+    nodes = label_next(
+        torch.from_numpy(result.prob),
+        torch.from_numpy(result.labelled),
+        torch.from_numpy(edge_index),
+        torch.from_numpy(edge_weight),
+        n,
+        strategy,
+        multi_label,
+        seed,
+    )
+    return [
+        {
+            "id": str(result.ids[node]),
+            "label": _name(result, node),
+            "certainty": round(float(result.certainty[node]), 6),
+        }
+        for node in nodes.tolist()
+    ]
+
+
+def _name(result: RunResult, node: int) -> str:
+    """The present guess in the user's words; findings that are present, separated by a bar."""
+    if result.label.ndim == 2:
+        return "|".join(result.class_names[result.label[node] == 1].tolist())
+    return str(result.class_names[result.label[node]]) if result.label[node] >= 0 else ""

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from tg_crepe._checks import check_choice, check_count
+from tg_crepe.graph import canonical_graph, knn_graph
+from tg_crepe.graph.knn import METRICS
+from tg_crepe.graph.weights import neighbor_weight
+from tg_crepe.models import EnergyModel
+from tg_crepe.models.extension import extend_soft_labels, extension_rule
+from tg_crepe.sklearn._neighbors import nearest, place
+from tg_crepe.sklearn._targets import labelled_rows, read_targets
+from tg_crepe.warnings import GraphWarning
+
+#: Where the graph comes from.
+AFFINITIES = ("knn", "precomputed")
+
+
+class GraphClassifier(ClassifierMixin, BaseEstimator):
+    """What the classifiers have in common: targets, graph, propagation, and the extension to new points.
+
+    Not for new points alone: fitting labels the rows of ``X`` themselves. A class brings its energy model.
+    """
+
+    # The defaults are set by the classes' own constructors, which scikit-learn reads the parameters from.
+    n_neighbors: int
+    metric: str
+    affinity: str
+    unlabeled: Any
+    random_state: Any
+
+    @abstractmethod
+    def _energy_model(self) -> EnergyModel:
+        """The model with the parameters of the estimator."""
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> GraphClassifier:
+        """Infers the labels of the unlabelled rows.
+
+        Args:
+            X (array-like or sparse matrix): Features of shape (n_samples, n_features); with
+                ``affinity="precomputed"`` the weights of a graph, of shape (n_samples, n_samples).
+            y (array-like): Labels of shape (n_samples,), the marker ``unlabeled`` where there is none.
+            **fit_params: Nothing; ``sample_weight`` is refused, since the energy has no weight a row.
+        """
+        if fit_params:
+            raise TypeError(
+                f"fit() of {type(self).__name__} takes X and y alone, got {', '.join(map(repr, fit_params))}: "
+                "the energy has no weight a row; leave rows unlabelled instead"
+            )
+        self._check_params()
+        model = self._energy_model()
+        X = self._validate(X, reset=True)
+        self.classes_, target = read_targets(y, self.unlabeled)
+        check_consistent_length(X, target)
+        precomputed = self.affinity == "precomputed"
+        if precomputed:
+            graph, weight = sparse.csr_array(X), None
+        else:
+            points = place(X, self.metric)
+            graph, weight = self._make_graph(X, points)
+        y_node = torch.from_numpy(target)
+        result = model.propagate(y_node, graph, y_node >= 0, weight, num_classes=len(self.classes_))
+
+        self.status_ = result.status
+        self.reached_ = result.reached.numpy()
+        self.certainty_ = result.certainty.double().numpy()
+        self.label_distributions_ = result.prob.double().numpy()
+        self.transduction_ = self._decode(result.label.numpy())
+        self._rule = extension_rule(model)
+        self._nodes = np.flatnonzero(self.reached_)  # a new point goes by nodes that know something
+        if not precomputed:
+            self._points = points if len(self._nodes) == points.shape[0] else points[self._nodes]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The classes of new points; a row that is equal to one of the fitted rows gets what was inferred there.
+
+        Args:
+            X (array-like or sparse matrix): Features of shape (n_queries, n_features); with
+                ``affinity="precomputed"`` weights towards the fitted rows, of shape (n_queries, n_samples).
+        """
+        prob = self.predict_proba(X)
+        return np.asarray(self.classes_[prob.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The soft labels of new points, of shape (n_queries, n_classes); see :meth:`predict`."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        prob = torch.from_numpy(self.label_distributions_[self._nodes])
+        if self.affinity == "precomputed":
+            neighbor, weight = _listed(sparse.csr_array(X)[:, self._nodes])
+        else:
+            neighbor, weight = self._join(place(X, self.metric))
+        return extend_soft_labels(prob, torch.from_numpy(neighbor), torch.from_numpy(weight), self._rule).numpy()
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on the rows of ``y`` that are labelled; rows with the marker are left out."""
+        rows = labelled_rows(y, self.unlabeled)
+        weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
+        return float(super().score(_safe_indexing(X, rows), _safe_indexing(y, rows), weight))
+
+    def _check_params(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_choice("metric", self.metric, METRICS)
+        check_choice("affinity", self.affinity, AFFINITIES)
+
+    def _validate(self, X: Any, reset: bool) -> Any:
+        """Features or a graph as scikit-learn wants them checked."""
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2 if reset else 1,
+        )
+        if self.affinity == "precomputed" and reset and X.shape[0] != X.shape[1]:
+            raise ValueError(f"'X' must be a square matrix for affinity='precomputed', got shape {X.shape}")
+        return X
+
+    def _make_graph(self, X: Any, points: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """The graph of the nearest neighbours; a sparse X is never made dense."""
+        k = self._clipped(points.shape[0] - 1)
+        if not sparse.issparse(X):
+            return knn_graph(torch.from_numpy(np.ascontiguousarray(X)), k, self.metric)
+        neighbor, distance = nearest(points, points, k, leave_out_self=True)
+        source = torch.arange(len(neighbor)).repeat_interleave(k)
+        directed = torch.stack([source, torch.from_numpy(neighbor).reshape(-1)])
+        graph, _ = canonical_graph(directed, _gaussian(distance).reshape(-1).to(_dtype(X)), len(neighbor))
+        return torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1), graph.edge_weight.repeat(2)
+
+    def _join(self, queries: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The edges of new points, with weights as in the graph; an equal of a node goes by its equals alone."""
+        neighbor, distance = nearest(self._points, queries, min(self.n_neighbors, self._points.shape[0]))
+        equal = distance == 0
+        weight = np.where(equal.any(axis=1, keepdims=True), equal, _gaussian(distance).numpy())
+        return neighbor, weight
+
+    def _clipped(self, most: int) -> int:
+        if self.n_neighbors > most:
+            warnings.warn(
+                f"n_neighbors = {self.n_neighbors} is more than the {most} other row(s) of X; {most} are used",
+                GraphWarning,
+                stacklevel=4,
+            )
+        return min(self.n_neighbors, most)
+
+    def _decode(self, label: np.ndarray) -> np.ndarray:
+        """Numbers of classes as the user's labels, with the marker where no label reaches."""
+        if (label >= 0).all():
+            return np.asarray(self.classes_[label])
+        marker = np.array([self.unlabeled])
+        kind = np.result_type(self.classes_, marker) if self.classes_.dtype.kind == marker.dtype.kind else object
+        decoded = self.classes_[label.clip(min=0)].astype(kind)
+        decoded[label < 0] = self.unlabeled
+        return np.asarray(decoded)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        return tags
+
+
+def _dtype(X: Any) -> torch.dtype:
+    """The type of the weights: that of the features, as in a graph of dense ones."""
+    return torch.float32 if X.dtype == np.float32 else torch.float64
+
+
+def _gaussian(distance: np.ndarray) -> torch.Tensor:
+    """The self-tuned weights of the graph for ascending distances of shape [n_rows, k]."""
+    values = torch.from_numpy(distance)
+    return neighbor_weight("gaussian", values, lambda: values)
+
+
+def _listed(weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A sparse matrix as neighbours and weights of one length a row, filled up with weights of zero."""
+    count = np.diff(weights.indptr)
+    width = max(1, int(count.max(initial=0)))
+    neighbor, weight = np.zeros((len(count), width), np.int64), np.zeros((len(count), width))
+    inside = np.arange(width) < count[:, None]
+    neighbor[inside], weight[inside] = weights.indices, weights.data
+    return neighbor, weight
