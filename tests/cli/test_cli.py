@@ -134,4 +134,5 @@ def test_extras_are_imported_by_the_command_line_alone_and_only_when_used():
                 names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
                 roots = {name.partition(".")[0] for name in names}
                 assert not roots & {"matplotlib", "sklearn", "typer", "rich"}, path
-                assert "tg_crepe.viz" not in names, path
+                if path.parent.name not in ("report", "viz"):  # whose own imports of matplotlib are within functions
+                    assert "tg_crepe.viz" not in names, path
