@@ -6,7 +6,20 @@ import torch
 
 from tg_crepe import _optional
 from tg_crepe.flow.trace import Trace
-from tg_crepe.viz import GREY, MARKERS, PALETTE, plot_certainty, plot_energy, plot_points
+from tg_crepe.training.metrics import reliability_curve
+from tg_crepe.viz import (
+    GREY,
+    MARKERS,
+    PALETTE,
+    plot_certainty,
+    plot_class_balance,
+    plot_confusion,
+    plot_energy,
+    plot_epochs,
+    plot_graph,
+    plot_points,
+    plot_reliability,
+)
 
 pytest.importorskip("matplotlib", reason="the figures need the extra 'plot'")
 
@@ -166,3 +179,102 @@ def test_missing_matplotlib_names_the_extra(monkeypatch, points):
     monkeypatch.setattr(_optional.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"tg-crepe\[plot\]"):
         plot_points(*points)
+
+
+def test_certainty_without_truth_is_one_kind():
+    ax = plot_certainty(np.array([0.05, 0.95, 0.96]))
+    (bars,) = ax.containers
+    np.testing.assert_allclose([bar.get_height() for bar in bars], [100 / 3] + [0] * 8 + [200 / 3])
+    assert legend_of(ax) == ["pseudo-labels (3)"]
+
+
+def test_graph_has_each_edge_once_the_images_and_the_nodes(points):
+    x, label, mask = points
+    edges = torch.tensor([[0, 1, 1, 2, 3, 3], [1, 0, 2, 1, 3, 4]])
+    weight = torch.tensor([1.0, 1.0, 0.5, 0.5, 9.0, 0.25])
+    images = np.zeros((2, 1, 8, 8), np.uint8)
+    ax = plot_graph(x, edges, label, weight, mask, images=images, image_node=[0, 3])
+    (lines,) = [artist for artist in ax.collections if hasattr(artist, "get_segments")]
+    ends = {tuple(map(tuple, segment)) for segment in lines.get_segments()}
+    assert ends == {(tuple(x[i].tolist()), tuple(x[j].tolist())) for i, j in ((0, 1), (1, 2), (3, 4))}
+    alpha = dict(zip([tuple(map(tuple, s)) for s in lines.get_segments()], lines.get_colors()[:, 3], strict=True))
+    by_weight = [alpha[(tuple(x[i].tolist()), tuple(x[j].tolist()))] for i, j in ((3, 4), (1, 2), (0, 1))]
+    assert by_weight == sorted(by_weight)
+    assert len(ax.artists) == 2
+    frames = [box.patch.get_linewidth() for box in ax.artists]
+    assert frames[0] > frames[1]  # node 0 is labelled, node 3 is not
+    assert len(plot_graph(x, edges[:, :0], label).collections) == len(plot_points(x, label).collections)
+
+
+def test_of_very_many_edges_the_heaviest_are_drawn():
+    generator = torch.Generator().manual_seed(0)
+    x, here = torch.rand(200, 2, generator=generator), torch.combinations(torch.arange(200)).T
+    weight = torch.rand(here.size(1), generator=generator)
+    ax = plot_graph(x, here, torch.zeros(200), weight)
+    (lines,) = [artist for artist in ax.collections if hasattr(artist, "get_segments")]
+    drawn = {tuple(segment.reshape(-1).tolist()) for segment in lines.get_segments()}
+    heaviest = here[:, weight.argsort(descending=True)[:5000]].T
+    assert drawn == {tuple(x[pair].double().reshape(-1).tolist()) for pair in heaviest}
+
+
+def test_errors_are_drawn_where_they_were_measured():
+    rows = [
+        {"epoch": 1, "error": 0.5, "pseudo_error": None},
+        {"epoch": 2, "error": 0.25, "pseudo_error": 0.125},
+    ]
+    network, energy = plot_epochs(rows).lines
+    assert (list(network.get_xdata()), list(network.get_ydata())) == ([1, 2], [50, 25])
+    assert (list(energy.get_xdata()), list(energy.get_ydata())) == ([2], [12.5])
+    assert network.get_linestyle() != energy.get_linestyle()
+    assert len(plot_epochs(rows[:1]).lines) == 1
+    with pytest.raises(ValueError, match="'metrics' must hold 'error' or 'pseudo_error' in some row, got none"):
+        plot_epochs([{"epoch": 1}])
+
+
+def test_reliability_has_the_diagonal_and_the_calibration_error():
+    prob, truth = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]), torch.tensor([0, 1, 1])
+    ax = plot_reliability({"before": reliability_curve(prob, truth), "after": reliability_curve(prob, truth)})
+    diagonal, before, after = ax.lines
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
+    np.testing.assert_allclose(sorted(before.get_xdata()), [0.6, 0.8, 0.9], rtol=1e-6)
+    assert before.get_marker() != after.get_marker()
+    expected = 100 * (0.1 + 0.6 + 0.2) / 3
+    assert legend_of(ax) == [f"before, ECE {expected:.1f} %", f"after, ECE {expected:.1f} %"]
+
+
+def test_confusion_counts_known_pairs_in_rows_of_true_classes():
+    ax = plot_confusion([0, 0, 1, -1, 1], [0, 1, 1, 0, -1], ["a$b$", "x" * 30])
+    np.testing.assert_allclose(ax.images[0].get_array(), [[0.5, 0.5], [0, 1]])
+    assert sorted((text.get_position(), text.get_text()) for text in ax.texts) == [
+        ((0, 0), "1"),
+        ((1, 0), "1"),
+        ((1, 1), "1"),
+    ]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [r"a\$b\$", "x" * 17 + "…"]
+    assert not plot_confusion(np.arange(40), np.arange(40), list(map(str, range(40)))).texts
+
+
+def test_class_balance_is_in_shares_with_unequal_hatches():
+    ax = plot_class_balance({"given": [1, 3], "pseudo": torch.tensor([10, 10])}, ["a", "b"])
+    given, pseudo = ax.containers
+    assert [bar.get_height() for bar in given] == [25, 75]
+    assert [bar.get_height() for bar in pseudo] == [50, 50]
+    assert given[0].get_hatch() != pseudo[0].get_hatch()
+    assert legend_of(ax) == ["given (4)", "pseudo (20)"]
+    with pytest.raises(ValueError, match=r"'counts\['given'\]' must be of shape \[3\]"):
+        plot_class_balance({"given": [1, 3]}, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("edge_index", {"edge_index": torch.zeros(3, 2, dtype=torch.long)}),
+        ("edge_weight", {"edge_weight": torch.ones(3)}),
+        ("image_node", {"images": np.zeros((2, 1, 4, 4), np.uint8), "image_node": [1]}),
+        ("images", {"images": np.zeros((2, 1, 4, 4), np.uint8)}),
+    ],
+)
+def test_a_graph_that_does_not_fit_is_refused(points, name, options):
+    x, label, _ = points
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        plot_graph(**{"x": x, "edge_index": torch.zeros(2, 1, dtype=torch.long), "label": label, **options})
