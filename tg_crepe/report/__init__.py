@@ -1,0 +1,3 @@
+from tg_crepe.report.page import write_report
+
+__all__ = ["write_report"]
