@@ -1,6 +1,6 @@
 """Why CREPE's defaults are what they are: the flow step by step, every constant, every part taken out, hard cases.
 
-    python benchmarks/recipe.py                     # writes benchmarks/results/recipe_*.csv, .md and .png
+    python benchmarks/recipe.py                     # writes benchmarks/results/recipe_*.csv and .md, docs/images/recipe_*.png
     python benchmarks/recipe.py --quick             # digits and PneumoniaMNIST, one split; writes recipe_quick_*
     python benchmarks/recipe.py --only ablation     # one experiment, or several
     python benchmarks/recipe.py --plan              # what would be run, and about how long
@@ -26,6 +26,8 @@ from recipe_cases import Case
 from recipe_job import make_cell, make_job, read_case
 from splits import Split
 from table1_job import cache_folder
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 #: The first split, and how many there are.
 FIRST_SEED, SPLITS = 100, 4
@@ -226,11 +228,13 @@ def main() -> None:
         except KeyboardInterrupt:
             print("\nstopped; finished cells are kept, the same command goes on from here")
             sys.exit(130)
+    # The pages of the site can show no picture from outside their folder.
+    images = IMAGES if options.out == machine.RESULTS and not options.quick else options.out
     for name, own in cells.items():
         rows = [{"case": read_case(cell).title, **row} for cell in own if store.has(cell) for row in store.read(cell)]
         if rows:
-            stem = f"recipe_quick_{name}" if options.quick else f"recipe_{name}"
-            print(recipe_report.write(name, rows, EXPERIMENTS[name].rows, PANELS, options.out / stem))
+            stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
+            print(recipe_report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)
     sys.exit(1 if failed else 0)

@@ -75,7 +75,9 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     return [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def write(name: str, rows: list[Row], names: list[str], panels: dict[str, dict[str, str]], stem: Path) -> str:
+def write(
+    name: str, rows: list[Row], names: list[str], panels: dict[str, dict[str, str]], stem: Path, images: Path
+) -> str:
     """Writes the csv file, the tables and the figure of an experiment.
 
     Args:
@@ -84,6 +86,7 @@ def write(name: str, rows: list[Row], names: list[str], panels: dict[str, dict[s
         names (list): The rows of its table.
         panels (dict): The values of every constant, by their variant.
         stem (Path): The files without their endings.
+        images (Path): The folder of the figure.
     """
     stem.parent.mkdir(parents=True, exist_ok=True)
     machine.write_csv(rows, stem.with_name(f"{stem.name}.csv"))
@@ -98,7 +101,8 @@ def write(name: str, rows: list[Row], names: list[str], panels: dict[str, dict[s
     lines = writers.get(name, lambda: Table(rows, names).lines())()
     text = "\n".join([machine.describe(), "", f"Experiment: {name}. Development splits, seeds from 100.", "", *lines])
     machine.write_text(text + "\n", stem.with_name(f"{stem.name}.md"))
-    path = stem.with_name(f"{stem.name}.png")
+    images.mkdir(parents=True, exist_ok=True)
+    path = images / f"{stem.name}.png"
     if name == "flow":
         _draw_flow(rows, path)
     elif name == "effects":
