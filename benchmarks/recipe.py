@@ -1,6 +1,6 @@
 """Why CREPE's defaults are what they are: the flow step by step, every constant, every part taken out, hard cases.
 
-    python benchmarks/recipe.py                     # writes benchmarks/results/recipe_*.csv and .md, docs/images/recipe_*.png
+    python benchmarks/recipe.py                     # writes results/recipe_*.csv and .md, docs/images/recipe_*.png
     python benchmarks/recipe.py --quick             # digits and PneumoniaMNIST, one split; writes recipe_quick_*
     python benchmarks/recipe.py --only ablation     # one experiment, or several
     python benchmarks/recipe.py --plan              # what would be run, and about how long
