@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 from fingerprint import code, fingerprint
 from recipe_cases import Problem
-from table1_methods import _CrepeWithoutFlow
+from table1_methods import CrepeWithoutFlow
 from torch import Tensor
 
 from tg_crepe import LGC, CrepePropagation, EnergyModel, Harmonic, Poisson, PropagationResult
@@ -237,9 +237,9 @@ def _numbered(text: str, values: tuple[float, ...], make: Callable[[Any], Varian
 #: Every row by its name; "CREPE" is the whole recipe.
 VARIANTS: dict[str, Variant] = {
     "CREPE": Variant(),
-    "no flow": Variant(make=_CrepeWithoutFlow),
+    "no flow": Variant(make=CrepeWithoutFlow),
     "no flow, balanced": _constant(_CREPE, "RatioFlow", _NoFlow),
-    "start alone": Variant({"reweight": False}, make=_CrepeWithoutFlow),
+    "start alone": Variant({"reweight": False}, make=CrepeWithoutFlow),
     "no ratio term": _constant(_CREPE, "get_normaliser", _without_ratio),
     "no coupling": _constant(_CREPE, "_constraint", _margins_alone),
     "no re-weighting": Variant({"reweight": False}),

@@ -87,7 +87,7 @@ class _Energy(_Predict):
         return self.name not in ENERGY_MODELS or find_spec(f"tg_crepe.models.{self.name}") is None
 
 
-class _CrepeWithoutFlow(CrepePropagation):
+class CrepeWithoutFlow(CrepePropagation):
     """What CREPE is before its flow: the re-weighted diffusion with the same clock, prior and decision."""
 
     def _solve(self, task: LabelTask) -> Solution:
@@ -106,12 +106,12 @@ class _StartOfCrepe(_Predict):
     """CREPE without its flow."""
 
     def __call__(self, problem: Problem) -> list[Prediction]:
-        result = _CrepeWithoutFlow().propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
+        result = CrepeWithoutFlow().propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
         return [Prediction(result.label, result.status)]
 
     @property
     def depends(self) -> str:
-        return fingerprint("tg_crepe.models.crepe") + code(inspect.getsource(_CrepeWithoutFlow))
+        return fingerprint("tg_crepe.models.crepe") + code(inspect.getsource(CrepeWithoutFlow))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,11 @@ def dispersion(task: LabelTask) -> float:
     return float(((count - mean).square().sum() / mean) / max(count.numel() - 1, 1))
 
 
+def _labels_a_class(task: LabelTask) -> float:
+    """The mean number p of labels a class."""
+    return float((task.sign > 0).sum()) / task.num_classes
+
+
 def observed_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
     r"""Class volumes from the labels and, where those were chosen to be equally many, from what a diffusion finds.
 
@@ -50,7 +55,7 @@ def observed_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
     chosen = torch.where(task.labelled, task.y, prob.argmax(dim=1))
     found = torch.bincount(chosen, minlength=task.num_classes).to(volume) / chosen.numel()
     distance = float((found - volume).abs().sum()) / 2
-    labels = float((task.sign > 0).sum()) / task.num_classes
+    labels = _labels_a_class(task)
     weight = labels / (labels + _LABELS) / (1 + 10 * dispersion(task))
     weight *= min(max(distance / _MISTAKES - 1, 0), 1)
     return (1 - weight) * volume + weight * found
@@ -75,8 +80,7 @@ def balanced(score: Tensor, task: LabelTask, volume: Tensor) -> OptTensor:
     Returns:
         torch.Tensor: Classes of shape :obj:`[num_nodes]`, or :obj:`None` where the scores' own are within bounds.
     """
-    labels = float((task.sign > 0).sum()) / task.num_classes
-    tolerance = 1 + (labels / _LABELS) ** 2 + dispersion(task)
+    tolerance = 1 + (_labels_a_class(task) / _LABELS) ** 2 + dispersion(task)
     found = torch.where(task.labelled, task.y, score.argmax(dim=1))
     share = torch.bincount(found, minlength=task.num_classes).to(volume) / found.numel()
     wanted = _nearest_share(share, volume / tolerance, volume * tolerance)

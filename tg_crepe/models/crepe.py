@@ -22,7 +22,7 @@ from tg_crepe.models.priors import check_class_prior, class_volume
 from tg_crepe.models.restarts import best_restart, geometric_clock
 from tg_crepe.models.task import LabelTask, Solution
 
-#: The screening rate x = λ_L √p, the steps of the clock and the factor between their ends (docs/recipe.md).
+#: The steps of the clock and the factor between their ends (docs/recipe.md).
 _STEPS, _GROWTH = 6, 1.5
 
 #: Runs of the flow from balanced labels, at the most.
