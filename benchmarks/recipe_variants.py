@@ -27,7 +27,8 @@ from tg_crepe.graph.clock import clock_rate
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 from tg_crepe.models import crepe
 from tg_crepe.models.diffusion import reweighted_diffusion, trusting
-from tg_crepe.models.lgc import sources
+from tg_crepe.models.rate import screening_rate
+from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
 
 #: The clock of the long flow: six steps beyond the default's six, so that the sixth is where the default ends.
@@ -77,9 +78,11 @@ class OtherExponent(CrepePropagation):
         super().__init__()
         self.exponent = exponent
 
-    def _screening_rate(self, task: LabelTask) -> float:
+    def _solve(self, task: LabelTask) -> Solution:
         labels = float((task.sign > 0).sum()) / task.num_classes
-        return super()._screening_rate(task) * labels ** (self.exponent - 0.5)
+        rate = screening_rate(task) * labels ** (self.exponent - 0.5)
+        with mock.patch.object(crepe, "screening_rate", return_value=rate):
+            return super()._solve(task)
 
 
 class _NoFlow:
@@ -223,7 +226,7 @@ def _describe(value: Any) -> str:
     return f"{value!r} {own}"
 
 
-_CREPE, _DIFFUSION = "models.crepe", "models.diffusion"
+_CREPE, _DIFFUSION, _RATE = "models.crepe", "models.diffusion", "models.rate"
 
 
 def _constant(module: str, name: str, value: Any) -> Variant:
@@ -259,13 +262,13 @@ VARIANTS: dict[str, Variant] = {
     "start Poisson": _constant(_CREPE, "reweighted_diffusion", _poisson_start),
     "start labels": _constant(_CREPE, "reweighted_diffusion", _labels_start),
     "sources d^-½": _constant(_DIFFUSION, "sources", _scaled_sources),
-    "λ_L with islands": _constant(_CREPE, "clock_rate", _clock_with_islands),
+    "λ_L with islands": _constant(_RATE, "clock_rate", _clock_with_islands),
     "true volumes": Variant({"class_prior": "truth"}),
     "exact volumes": Variant({"class_volume": "labels"}),
     **_numbered("exponent {:g}", (0.0, 0.25, 1.0), lambda e: Variant({"exponent": e}, make=OtherExponent)),
     **_numbered("H = {}", ("l1", "l2", "median", "degree_median"), lambda h: Variant({"normaliser": h})),
     **_numbered("ε = {:g}", (0.01, 0.1, 0.3, 3.0, 10.0), lambda eps: Variant({"eps": eps})),
-    **_numbered("factor {:g}", (0.25, 0.5, 0.7, 1.5, 2.5), lambda f: _constant(_CREPE, "clock_rate", _ScaledClock(f))),
+    **_numbered("factor {:g}", (0.25, 0.5, 0.7, 1.5, 2.5), lambda f: _constant(_RATE, "clock_rate", _ScaledClock(f))),
     **_numbered("κ = {:g}", (0.1, 0.2, 0.8, 1.0, 1.6, 2.5), lambda time: Variant({"time": time})),
     **_numbered("pseudo-count {:g}", (0, 1, 20), lambda n: _constant("models.priors", "_PSEUDO_COUNT", n)),
     **_numbered("rounds {:g}", (1, 3, 4), lambda n: _constant(_DIFFUSION, "_ROUNDS", n)),

@@ -20,6 +20,7 @@ from tg_crepe import CrepePropagation, get_energy_model
 from tg_crepe.flow.trace import Trace
 from tg_crepe.models.diffusion import centre, reweighted_diffusion
 from tg_crepe.models.priors import class_volume
+from tg_crepe.models.rate import screening_rate
 from tg_crepe.models.registry import ENERGY_MODELS
 from tg_crepe.models.task import LabelTask, Solution
 
@@ -93,7 +94,7 @@ class CrepeWithoutFlow(CrepePropagation):
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
         prob, graph, volume, status = reweighted_diffusion(
-            task, self._screening_rate(task), volume, self.reweight, observe=not task.multi_label
+            task, screening_rate(task), volume, self.reweight, observe=not task.multi_label
         )
         u = centre(prob, graph, task.multi_label)
         trace = Trace()
@@ -253,9 +254,11 @@ METHODS = (
     Method("start + re-weighting, no flow", _StartOfCrepe(), 1.9, INSIDE),
     Method("harmonic", _Energy("harmonic"), 2.0, paper="HG"),
     Method("harmonic, label edges × c by hold-out", _LABEL_WEIGHT, 16),
+    Method("harmonic, label edges × x/(share of labels)", _Energy("harmonic", {"label_weight": "clock"}), 2.5),
     Method("LGC, α = 0.99", _Energy("lgc"), 1.9, paper="LGC"),
     Method("LGC, α by hold-out", _ALPHA, 9, slow_splits=10),
     Method("LGC, α = 1 − √(share of labels)", _LgcByShare(), 1.2),
+    Method("LGC, α = 1/(1 + x)", _Energy("lgc", {"alpha": "clock"}), 2.0),
     Method("LGC, α = 0.99, balanced", _Energy("lgc", {"balanced": True}), 1.9),
     Method("random walk", _Energy("random_walk"), 1.4, paper="LRW"),
     Method("WNLL", _Energy("wnll"), 1.6, paper="WNLL"),

@@ -50,6 +50,23 @@ def test_balanced_sources_give_a_class_with_many_labels_no_more_weight():
     assert int((plain.label == 0).sum()) > int((balanced.label == 0).sum())
 
 
+@given(problem=label_problems())
+@settings(max_examples=20, deadline=None)
+def test_the_clock_gives_lgc_and_harmonic_their_parameters(problem):
+    degree = problem.w.sum(axis=1)
+    eigenvalues = np.linalg.eigvalsh(np.eye(len(degree)) - problem.w / np.sqrt(np.outer(degree, degree)))
+    labels, classes = problem.onehot.sum(), problem.onehot.shape[1]
+    # The clock keeps two digits of the eigenvalue; the solver's noise may turn the last one.
+    near = {float(f"{eigenvalues[classes - 1] * factor:.1e}") for factor in (1 - 1e-5, 1 + 1e-5)}
+    rates = [value * np.sqrt(labels / classes) for value in near]
+    args = (problem.y, problem.graph.adjacency)
+    found = LGC(alpha="clock", tol=1e-12).propagate(*args).u
+    assert any(torch.allclose(LGC(1 / (1 + x), tol=1e-12).propagate(*args).u, found, atol=1e-6) for x in rates)
+    found = Harmonic(label_weight="clock", tol=1e-12).propagate(*args).u
+    weights = [max(x * len(degree) / labels, 1.0) for x in rates]
+    assert any(torch.allclose(Harmonic(c, tol=1e-12).propagate(*args).u, found, atol=1e-6) for c in weights)
+
+
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_nearest_neighbor_equals_shortest_paths(seed):
@@ -98,6 +115,10 @@ def test_options_are_checked_and_shown():
         LGC(alpha=1)
     with pytest.raises(ValueError, match="'alpha' must be a finite number > 0"):
         LGC(alpha=0)
+    with pytest.raises(ValueError, match="'alpha' must be one of 'clock', got 'time'"):
+        LGC(alpha="time")
+    with pytest.raises(ValueError, match="'label_weight' must be one of 'clock', got 'wnll'"):
+        Harmonic(label_weight="wnll")
     with pytest.raises(ValueError, match="'tol' must be"):
         Harmonic(tol=-1)
     with pytest.raises(ValueError, match="'label_weight' must be a finite number > 0, got 0"):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
@@ -12,13 +10,12 @@ from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
 from tg_crepe.flow.backends import BACKENDS
 from tg_crepe.flow.ratio_flow import RatioFlow
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.clock import clock_rate
 from tg_crepe.models.balance import balanced, softened
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.diffusion import centre, reweighted_diffusion, trusting
-from tg_crepe.models.lgc import sources
 from tg_crepe.models.poisson import Poisson
 from tg_crepe.models.priors import check_class_prior, class_volume
+from tg_crepe.models.rate import screening_rate
 from tg_crepe.models.restarts import best_restart, geometric_clock
 from tg_crepe.models.task import LabelTask, Solution
 
@@ -141,7 +138,7 @@ class CrepePropagation(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
-        rate = self._screening_rate(task)
+        rate = screening_rate(task)
         from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
         prob, graph, volume, status = reweighted_diffusion(task, rate, volume, self.reweight, observe=from_labels)
         start, spread = self._start(prob, graph, task)
@@ -190,13 +187,6 @@ class CrepePropagation(EnergyModel):
         """The class functions of soft labels, and their spread."""
         u = centre(prob, graph, task.multi_label)
         return u.to(task.sign.dtype), _spread(u, graph)
-
-    def _screening_rate(self, task: LabelTask) -> float:
-        """The rate x: the graph's own eigenvalue, raised by the root of the number of labels a class."""
-        rivals = 2 if task.multi_label else task.num_classes
-        eigenvalue = clock_rate(task.graph, rivals, sources(task))
-        labels = (task.sign != 0).sum(dim=0).double().mean() / rivals
-        return eigenvalue * math.sqrt(float(labels))
 
     def _clock(self, rate: float) -> float | list[float]:
         """The constant step, or the steps of the clock."""

@@ -7,7 +7,8 @@ from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.models.balance import observed_volume
-from tg_crepe.models.lgc import resolvent, sources
+from tg_crepe.models.lgc import resolvent
+from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask
 from tg_crepe.typing import OptTensor
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
-from tg_crepe._checks import check_positive
+from tg_crepe._checks import check_choice, check_positive
 from tg_crepe.flow.conjugate_gradient import conjugate_gradient
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.lgc import scores, sources
+from tg_crepe.models.lgc import scores
+from tg_crepe.models.rate import screening_rate
+from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
 
 
@@ -22,9 +24,11 @@ class Harmonic(EnergyModel):
     row sums to one. A finding of multi-label data is solved as two classes, with its own set of known nodes.
 
     Args:
-        label_weight (float, optional): How many times as strong an edge between a labelled and an unlabelled node is
-            made (also in :math:`D`), relative to an edge between two unlabelled ones; see :class:`~tg_crepe.WNLL`.
-            (default: :obj:`1.0`)
+        label_weight (float or str, optional): How many times as strong an edge between a labelled and an unlabelled
+            node is made (also in :math:`D`), relative to an edge between two unlabelled ones; see
+            :class:`~tg_crepe.WNLL`. :obj:`"clock"` is :math:`\max(x n / m, 1)` for :math:`m` labels among :math:`n`
+            nodes: a walk then ends at a label about as often as the diffusion of rate :math:`x`
+            (:func:`~tg_crepe.models.rate.screening_rate`) forgets. (default: :obj:`1.0`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
@@ -33,23 +37,33 @@ class Harmonic(EnergyModel):
 
     def __init__(
         self,
-        label_weight: float = 1.0,
+        label_weight: float | str = 1.0,
         tol: float = 1e-6,
         soft_label: str = "calibrated",
         symmetrize: str = "max",
         class_volume: str | Tensor | None = None,
     ) -> None:
         super().__init__(soft_label, symmetrize, class_volume)
-        check_positive("label_weight", label_weight)
+        if isinstance(label_weight, str):
+            check_choice("label_weight", label_weight, ["clock"])
+        else:
+            check_positive("label_weight", label_weight)
         check_positive("tol", tol)
         self.label_weight = label_weight
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        return harmonic_extension(task, task.sign.new_tensor(self.label_weight), self.tol)
+        label_weight = _clock_weight(task) if isinstance(self.label_weight, str) else self.label_weight
+        return harmonic_extension(task, task.sign.new_tensor(label_weight), self.tol)
 
     def __repr__(self) -> str:
         return model_repr(self, label_weight=self.label_weight)
+
+
+def _clock_weight(task: LabelTask) -> float:
+    """The label weight at which a walk is absorbed at the screening rate."""
+    share = float((task.sign != 0).any(dim=1).double().mean())
+    return max(screening_rate(task) / share, 1.0)
 
 
 def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Solution:

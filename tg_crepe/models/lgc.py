@@ -4,11 +4,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
-from tg_crepe._checks import check_positive
+from tg_crepe._checks import check_choice, check_positive
 from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import normalised_adjacency
 from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.rate import screening_rate
+from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -30,7 +32,9 @@ class LGC(EnergyModel):
     one with few.
 
     Args:
-        alpha (float, optional): :math:`\alpha \in (0, 1)`. (default: :obj:`0.99`, the value of the paper)
+        alpha (float or str, optional): :math:`\alpha \in (0, 1)`, or :obj:`"clock"`: :math:`1 / (1 + x)` with the
+            :func:`~tg_crepe.models.rate.screening_rate` :math:`x` of the graph and its labels, as in the start of
+            :class:`~tg_crepe.CrepePropagation`. (default: :obj:`0.99`, the value of the paper)
         balanced (bool, optional): Whether every class has a source of total one. (default: :obj:`False`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
@@ -40,7 +44,7 @@ class LGC(EnergyModel):
 
     def __init__(
         self,
-        alpha: float = 0.99,
+        alpha: float | str = 0.99,
         balanced: bool = False,
         tol: float = 1e-6,
         soft_label: str = "calibrated",
@@ -48,7 +52,10 @@ class LGC(EnergyModel):
         class_volume: str | Tensor | None = None,
     ) -> None:
         super().__init__(soft_label, symmetrize, class_volume)
-        check_alpha(alpha)
+        if isinstance(alpha, str):
+            check_choice("alpha", alpha, ["clock"])
+        else:
+            check_alpha(alpha)
         check_positive("tol", tol)
         self.alpha = alpha
         self.balanced = balanced
@@ -58,7 +65,8 @@ class LGC(EnergyModel):
         source = sources(task)
         if self.balanced:
             source = source / source.sum(dim=0)
-        result = resolvent(task.graph, source, self.alpha, self.tol)
+        alpha = 1 / (1 + screening_rate(task)) if isinstance(self.alpha, str) else self.alpha
+        result = resolvent(task.graph, source, alpha, self.tol)
         return Solution(*scores(result.x, task), result.trace, result.status)
 
     def __repr__(self) -> str:
@@ -79,14 +87,6 @@ def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x
     return conjugate_gradient(
         lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000, x0=x0
     )
-
-
-def sources(task: LabelTask) -> Tensor:
-    """The known classes as columns of ones; for findings the known positives, then the known negatives."""
-    positive = (task.sign > 0).to(task.sign.dtype)
-    if not task.multi_label:
-        return positive
-    return torch.cat([positive, (task.sign < 0).to(task.sign.dtype)], dim=1)
 
 
 def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,8 @@ from torch_geometric.data.datapipes import functional_transform
 from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.lgc import scores, sources
+from tg_crepe.models.lgc import scores
+from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
 
 
