@@ -26,6 +26,7 @@ from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.clock import clock_rate
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 from tg_crepe.models import crepe
+from tg_crepe.models.balance import ClassVolumes
 from tg_crepe.models.diffusion import reweighted_diffusion, trusting
 from tg_crepe.models.rate import screening_rate
 from tg_crepe.models.sources import sources
@@ -118,8 +119,8 @@ def _coupling_alone(task: LabelTask, eps: float) -> Constraint:
     return Coupling()
 
 
-def _keep_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
-    return volume
+def _keep_volume(find: Callable[[Tensor], Tensor], task: LabelTask, share: Tensor) -> ClassVolumes:
+    return ClassVolumes(share)
 
 
 def _never(*_: Any) -> None:
@@ -161,7 +162,7 @@ class _ScaledStart:
 
 
 def _start_from(task: LabelTask, prob: Tensor, volume: Tensor, reweight: bool) -> Any:
-    return prob, trusting(prob, task) if reweight else task.graph, volume, "converged"
+    return prob, trusting(prob, task) if reweight else task.graph, ClassVolumes(volume), "converged"
 
 
 def _poisson_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool) -> Any:
@@ -281,6 +282,8 @@ VARIANTS: dict[str, Variant] = {
     ),
     **_numbered("balancing {:g}", (1, 2, 6), lambda n: _constant(_CREPE, "_BALANCING", n)),
     **_numbered("balance p = {:g}", (5, 10, 40), lambda n: _constant("models.balance", "_LABELS", n)),
-    **_numbered("mistakes {:g}", (0.025, 0.1), lambda n: _constant("models.balance", "_MISTAKES", n)),
+    **_numbered("chance {:g}", (0.1, 0.4), lambda n: _constant("models.balance", "_CHANCE", n)),
+    **_numbered("few {:g}", (0, 1, 20), lambda n: _constant("models.balance", "_FEW", n)),
+    **_numbered("shrinkage {:g}", (0.5, 1.0, 1.5), lambda n: _constant(_CREPE, "_SHRINKAGE", n)),
     **_numbered("lazy steps {:g}", (1, 3, 30), lambda n: _constant("models.balance", "_STEPS", n)),
 }

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from tg_crepe import CrepePropagation, get_energy_model
 from tg_crepe.flow.trace import Trace
+from tg_crepe.models import crepe
 from tg_crepe.models.diffusion import centre, reweighted_diffusion
 from tg_crepe.models.priors import class_volume
 from tg_crepe.models.rate import screening_rate
@@ -93,13 +94,14 @@ class CrepeWithoutFlow(CrepePropagation):
 
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
-        prob, graph, volume, status = reweighted_diffusion(
+        prob, graph, volumes, status = reweighted_diffusion(
             task, screening_rate(task), volume, self.reweight, observe=not task.multi_label
         )
         u = centre(prob, graph, task.multi_label)
         trace = Trace()
         trace.append(step=0)
-        return Solution(u.to(task.sign.dtype), u / graph.degree.double().unsqueeze(-1) + volume, trace, status)
+        score = crepe._decision(u, graph, crepe._spread(u, graph), volumes.share, task.multi_label)
+        return Solution(u.to(task.sign.dtype), score, trace, status)
 
 
 @dataclass(frozen=True)

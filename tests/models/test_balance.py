@@ -5,7 +5,16 @@ from helpers import clusters, dense_adjacency
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tg_crepe.models.balance import _nearest_share, balanced, dispersion, observed_volume, softened
+from tg_crepe.models.balance import (
+    ClassVolumes,
+    _nearest_share,
+    balanced,
+    dispersion,
+    label_shares,
+    observed_volume,
+    softened,
+)
+from tg_crepe.models.priors import class_volume
 from tg_crepe.models.task import LabelTask
 
 
@@ -18,8 +27,7 @@ def make_task(counts, seed=0):
     return LabelTask(graph, sign, False, torch.arange(3), 3), y
 
 
-def volume(task):
-    return torch.full((3,), 1 / 3, dtype=torch.float64)
+EQUAL = torch.full((3,), 1 / 3, dtype=torch.float64)
 
 
 def skewed(y, share):
@@ -39,16 +47,15 @@ def test_dispersion_is_the_variance_of_the_counts_over_their_mean(counts, expect
 
 def test_labels_within_bounds_are_left_alone():
     task, y = make_task((20, 20, 20))
-    assert balanced(skewed(y, 0.1), task, volume(task)) is None
+    assert balanced(skewed(y, 0.1), task, ClassVolumes(EQUAL)) is None
     task, y = make_task((1, 1, 1))
-    counts = torch.bincount(y, minlength=3)
-    assert balanced(skewed(y, 0.0), task, counts.double() / counts.sum()) is None
+    assert balanced(skewed(y, 0.0), task, ClassVolumes(label_shares(y, 3))) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 10])
 def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_known(count):
     task, y = make_task((count,) * 3)
-    label = balanced(skewed(y, 0.5), task, volume(task))
+    label = balanced(skewed(y, 0.5), task, ClassVolumes(EQUAL))
     tolerance = 1 + (count / 20) ** 2
     share = torch.bincount(label, minlength=3).double() / label.numel() * 3
     slack = 3 * 1.5 / label.numel()  # whole nodes
@@ -56,9 +63,12 @@ def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_know
     assert torch.equal(label[task.labelled], y[task.labelled])
 
 
-def test_counts_that_scatter_bind_nothing():
+def test_counts_that_scatter_or_are_in_doubt_bind_nothing():
     task, y = make_task((1, 1, 8))
-    assert balanced(skewed(y, 0.3), task, volume(task)) is None
+    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL)) is None
+    task, y = make_task((3, 3, 3))
+    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL)) is not None
+    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL, doubt=1.0)) is None
 
 
 @given(
@@ -78,22 +88,45 @@ def test_nearest_share_sums_to_one_within_its_bounds(share, volume, tolerance):
     assert bool((found <= middle * tolerance + 1e-9).all())
 
 
-def test_volumes_follow_what_is_found_only_where_the_labels_were_chosen_equally_many():
-    task, y = make_task((20, 20, 20))
-    start = volume(task)
-    found = observed_volume(skewed(y, 0.6), task, start)
-    assert float(found.sum()) == pytest.approx(1)
-    assert float(found[0]) > float(start[0]) + 0.05
-    few, _ = make_task((1, 1, 1))
-    assert float((observed_volume(skewed(y, 0.6), few, start) - start).abs().max()) < 0.03
-    scattered, _ = make_task((5, 20, 35))
-    assert float((observed_volume(skewed(y, 0.6), scattered, start) - start).abs().max()) < 0.01
+def found_shares(*shares):
+    """A diffusion that finds the same shares whatever it is told."""
+    return lambda volume: torch.tensor(shares, dtype=torch.float64)
 
 
-def test_small_deviations_are_taken_for_mistakes():
-    task, y = make_task((20, 20, 20))
-    start = torch.bincount(y, minlength=3).double() / y.numel()
-    assert torch.equal(observed_volume(skewed(y, 0.03), task, start), start)
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_volumes_follow_what_is_found_where_labels_were_chosen_equally_many(count):
+    task, _ = make_task((count,) * 3)
+    found = observed_volume(found_shares(0.6, 0.2, 0.2), task, EQUAL)
+    doubt = min(max((0.6 - 1 / 3) * count**0.5 / 0.2 - 1, 0), 1)
+    weight = doubt * count / (count + 5)
+    assert found.doubt == pytest.approx(doubt)
+    expected = [(1 - weight) / 3 + weight * share for share in (0.6, 0.2, 0.2)]
+    np.testing.assert_allclose(found.share, expected, atol=1e-12)
+
+
+def test_counts_that_scatter_are_believed():
+    task, _ = make_task((5, 20, 35))
+    share = class_volume(task, "labels")
+    found = observed_volume(found_shares(0.2, 0.35, 0.45), task, share)
+    assert float((found.share - share).abs().max()) < 0.02
+    assert found.doubt < 0.02
+
+
+def test_counts_that_the_graph_refutes_give_way_to_equal_volumes():
+    task, _ = make_task((1, 40, 40))
+    share = class_volume(task, "labels")
+    assert float(share[0]) == pytest.approx(6 / 96)
+    np.testing.assert_allclose(observed_volume(found_shares(1 / 3, 1 / 3, 1 / 3), task, share).share, EQUAL)
+    # Three times as large as its labels say: half way.
+    half = observed_volume(found_shares(18 / 96, 39 / 96, 39 / 96), task, share)
+    np.testing.assert_allclose(half.share, (share + EQUAL) / 2, atol=2e-3)
+
+
+def test_small_deviations_are_taken_for_chance():
+    task, _ = make_task((20, 20, 20))
+    found = observed_volume(found_shares(0.36, 0.32, 0.32), task, EQUAL)
+    assert torch.equal(found.share, EQUAL)
+    assert found.doubt == 0
 
 
 def test_softened_labels_are_ten_lazy_steps():

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -8,12 +12,18 @@ from tg_crepe.models.task import LabelTask
 from tg_crepe.models.volume import match_volumes
 from tg_crepe.typing import OptTensor
 
-#: Labels a class at which the labels themselves say as much about the volumes of the classes as the assumption that
-#: labels equal in number stand for classes equal in volume.
+#: Labels a class that say as much of the volumes as nothing does, as in the class prior.
+_FEW = 5
+
+#: Labels a class at which volumes are bound to a factor of two.
 _LABELS = 20
 
-#: A share of the nodes: volumes that are off by no more are what mistakes make, and twice as much is not.
-_MISTAKES = 0.05
+#: Volumes of equal classes are found off by no more than this over the root of the labels a class; twice as much is no
+#: chance.
+_CHANCE = 0.2
+
+#: A class that is found this many times as large as its labels say; from there to twice as much they lose their say.
+_EXCESS = 2.0
 
 #: Steps of the lazy walk that make hard labels soft again.
 _STEPS = 10
@@ -35,59 +45,99 @@ def _labels_a_class(task: LabelTask) -> float:
     return float((task.sign > 0).sum()) / task.num_classes
 
 
-def observed_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
-    r"""Class volumes from the labels and, where those were chosen to be equally many, from what a diffusion finds.
-
-    .. math::
-        \pi \leftarrow (1 - w)\, \pi + w\, \hat\pi, \qquad
-        w = \frac{p}{p + 20} \cdot \frac{1}{1 + 10 \kappa} \cdot
-        \min\left( \max\left( \tfrac{\mathrm{TV}(\hat\pi, \pi)}{0.05} - 1, 0 \right), 1 \right),
-
-    with :math:`\hat\pi` the shares of the hard labels of the diffusion, :math:`p` labels a class, :math:`\kappa` the
-    :func:`dispersion` of their counts, and TV half the :math:`\ell_1` distance: the more labels there are the better
-    :math:`\hat\pi` is, and a small distance is what mistakes make.
+@dataclass(frozen=True)
+class ClassVolumes:
+    r"""The shares of the nodes that classes are held to have.
 
     Args:
-        prob (torch.Tensor): Soft labels, of shape :obj:`[num_nodes, num_classes]`.
-        task (LabelTask): The labels, exclusive ones.
-        volume (torch.Tensor): :math:`\pi` from the counts of the labels, of shape :obj:`[num_classes]`.
+        share (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
+        doubt (float): How clearly the graph contradicts the counts of the labels, from 0 to 1. (default: :obj:`0.0`)
     """
-    chosen = torch.where(task.labelled, task.y, prob.argmax(dim=1))
-    found = torch.bincount(chosen, minlength=task.num_classes).to(volume) / chosen.numel()
-    distance = float((found - volume).abs().sum()) / 2
+
+    share: Tensor
+    doubt: float = 0.0
+
+
+def observed_volume(find: Callable[[Tensor], Tensor], task: LabelTask, share: Tensor) -> ClassVolumes:
+    r"""Class volumes from the counts of the labels, and from what a diffusion finds where it contradicts them.
+
+    Counts that are far too small for what the graph shows, such as one label of a class beside 200 of another, are no
+    sample of the nodes. With :math:`\hat\pi(\cdot)` the shares of the hard labels that a diffusion with given class
+    masses finds, they give way to equal volumes:
+
+    .. math::
+        \pi \leftarrow (1 - a)\, \pi + \frac{a}{L}, \qquad
+        a = \left[ \tfrac{1}{2} \max_l \frac{\hat\pi_l(1/L)}{\pi_l} - 1 \right]_0^1 .
+
+    Counts that somebody chose to be equal say nothing of the volumes, and then the diffusion is asked, once, since its
+    mistakes would grow with every further answer:
+
+    .. math::
+        \pi \leftarrow (1 - w)\, \pi + w\, \hat\pi(\pi), \qquad
+        w = \frac{p}{p + 5} \cdot \frac{1}{1 + 10 \kappa} \cdot
+        \left[ 5 \sqrt{p}\; \mathrm{TV}(\hat\pi(\pi), \pi) - 1 \right]_0^1 ,
+
+    for :math:`p` labels a class, :math:`\kappa` the :func:`dispersion` of their counts and TV half the :math:`\ell_1`
+    distance. The brackets are clipped to [0, 1]. What chance makes of the volumes of equal classes shrinks with
+    :math:`1/\sqrt{p}`; what unequal classes make of them stays.
+
+    Args:
+        find (callable): :math:`\hat\pi`, from and to the shape :obj:`[num_classes]`.
+        task (LabelTask): The labels, exclusive ones.
+        share (torch.Tensor): :math:`\pi` from the counts of the labels, of shape :obj:`[num_classes]`.
+    """
+    equal = torch.full_like(share, 1 / task.num_classes)
+    found = find(equal)
+    unfit = _clip(float((found / share).max()) / _EXCESS - 1)
+    share = (1 - unfit) * share + unfit * equal
+    if not torch.equal(share, equal):
+        found = find(share)
     labels = _labels_a_class(task)
-    weight = labels / (labels + _LABELS) / (1 + 10 * dispersion(task))
-    weight *= min(max(distance / _MISTAKES - 1, 0), 1)
-    return (1 - weight) * volume + weight * found
+    doubt = _clip(float((found - share).abs().sum()) / 2 * math.sqrt(labels) / _CHANCE - 1)
+    doubt /= 1 + 10 * dispersion(task)
+    if doubt == 0:
+        return ClassVolumes(share)
+    weight = doubt * labels / (labels + _FEW)
+    return ClassVolumes((1 - weight) * share + weight * found, doubt)
 
 
-def balanced(score: Tensor, task: LabelTask, volume: Tensor) -> OptTensor:
+def _clip(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+def balanced(score: Tensor, task: LabelTask, volume: ClassVolumes) -> OptTensor:
     r"""Hard labels whose volumes lie within a tolerance of the wanted ones, where the scores' own do not.
 
     .. math::
         \frac{\pi_l}{\tau} \leq \frac{1}{n} |\{ i : l_i = l \}| \leq \tau \pi_l, \qquad
-        \tau = 1 + \left( \frac{p}{20} \right)^2 + \kappa,
+        \tau = 1 + \left( \frac{p}{20} \right)^2 + \kappa + \delta,
 
-    for :math:`p` labels a class of :func:`dispersion` :math:`\kappa`. With few labels a class, chosen equally many,
-    volumes are nearly fixed: where a class has several clusters and one label, nothing else says that a neighbour must
-    not take the others. With 20 labels a class, or counts that scatter, they are hardly bound.
+    for :math:`p` labels a class of :func:`dispersion` :math:`\kappa`, and the doubt :math:`\delta` about the volumes.
+    With few labels a class, chosen equally many, volumes are nearly fixed: where a class has several clusters and one
+    label, nothing else says that a neighbour must not take the others. With 20 labels a class, or counts that scatter,
+    or a graph that contradicts them, they are hardly bound.
 
     Args:
         score (torch.Tensor): Scores, of shape :obj:`[num_nodes, num_classes]`.
         task (LabelTask): The labels, exclusive ones.
-        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
+        volume (ClassVolumes): :math:`\pi` and :math:`\delta`.
 
     Returns:
         torch.Tensor: Classes of shape :obj:`[num_nodes]`, or :obj:`None` where the scores' own are within bounds.
     """
-    tolerance = 1 + (_labels_a_class(task) / _LABELS) ** 2 + dispersion(task)
+    tolerance = 1 + (_labels_a_class(task) / _LABELS) ** 2 + dispersion(task) + volume.doubt
     found = torch.where(task.labelled, task.y, score.argmax(dim=1))
-    share = torch.bincount(found, minlength=task.num_classes).to(volume) / found.numel()
-    wanted = _nearest_share(share, volume / tolerance, volume * tolerance)
+    share = label_shares(found, task.num_classes)
+    wanted = _nearest_share(share, volume.share / tolerance, volume.share * tolerance)
     if float((wanted - share).abs().max()) * found.numel() < 1:
         return None
     matched, _ = match_volumes(score, task, wanted)
     return torch.where(task.labelled, task.y, matched.argmax(dim=1))
+
+
+def label_shares(label: Tensor, num_classes: int) -> Tensor:
+    """The share of the nodes that every class has, in double precision, of shape :obj:`[num_classes]`."""
+    return torch.bincount(label, minlength=num_classes).double() / label.numel()
 
 
 def _nearest_share(share: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -22,6 +22,9 @@ from tg_crepe.models.task import LabelTask, Solution
 #: The steps of the clock and the factor between their ends (docs/recipe.md).
 _STEPS, _GROWTH = 6, 1.5
 
+#: What the scores count beside the class volumes: what is found on a graph is less sure than it looks.
+_SHRINKAGE = 0.75
+
 #: Runs of the flow from balanced labels, at the most.
 _BALANCING = 3
 
@@ -43,10 +46,10 @@ class CrepePropagation(EnergyModel):
     :math:`\epsilon` at labelled ones. The defaults follow one clock, the screening rate
     :math:`x = \lambda_L \sqrt{p}`, with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels a class: it sets the diffusion from which
-    the flow starts, and its length. The label is :math:`\arg\max_l (v^l + \pi_l)`, where :math:`v = u/d` at the spread
-    of the start and :math:`\pi` are the class volumes; for equal volumes this is the paper's :math:`\arg\max_l u^l`.
-    Where labels are few and equally many, classes whose volumes have run away from :math:`\pi` are brought back to it
-    and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
+    the flow starts, and its length. The label is :math:`\arg\max_l (\frac{3}{4} v^l + \pi_l)`, where :math:`v = u/d`
+    at the spread of the start and :math:`\pi` are the class volumes; for equal volumes this is the paper's
+    :math:`\arg\max_l u^l`. Where labels are few and equally many, classes whose volumes have run away from :math:`\pi`
+    are brought back to it and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
 
     .. code-block:: python
 
@@ -60,7 +63,7 @@ class CrepePropagation(EnergyModel):
         normaliser (str, optional): :math:`H`: :obj:`"degree_quantile"`, :obj:`"l1"`, :obj:`"l2"`, :obj:`"median"` or
             :obj:`"degree_median"`. (default: :obj:`"degree_quantile"`, balanced at the class volumes)
         class_prior (str or torch.Tensor, optional): The class volumes: from the :obj:`"labels"` (their counts, and
-            what the diffusion finds where these are equal; few labels, equally many, bind the volumes),
+            what the diffusion finds where it contradicts them; few labels, equally many, bind the volumes),
             :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`; the latter two are taken as they are and bind
             nothing. (default: :obj:`"labels"`)
         reweight (bool, optional): Whether edges are re-weighted by the soft labels of the start, twice; not part of
@@ -140,7 +143,8 @@ class CrepePropagation(EnergyModel):
         volume = class_volume(task, self.class_prior)
         rate = screening_rate(task)
         from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
-        prob, graph, volume, status = reweighted_diffusion(task, rate, volume, self.reweight, observe=from_labels)
+        prob, graph, volumes, status = reweighted_diffusion(task, rate, volume, self.reweight, observe=from_labels)
+        volume = volumes.share
         start, spread = self._start(prob, graph, task)
         del prob  # in double precision; what follows needs the most memory
 
@@ -169,10 +173,10 @@ class CrepePropagation(EnergyModel):
             return solution
         if (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
             return best_restart(task, solution, run, start, graph, rate, volume, self.time)
-        label = balanced(solution.score, task, volume) if from_labels else None
+        label = balanced(solution.score, task, volumes) if from_labels else None
         if label is not None and float((task.sign > 0).sum()) < 2 * task.num_classes:
             # One label a class has no reach of its own: that of Poisson learning is without bound.
-            label = balanced(Poisson()._solve(task).score, task, volume)
+            label = balanced(Poisson()._solve(task).score, task, volumes)
         for _ in range(_BALANCING):  # classes have lost their balance: once more, from labels that have it
             if label is None:
                 break
@@ -180,7 +184,7 @@ class CrepePropagation(EnergyModel):
             graph = trusting(prob, task) if self.reweight else task.graph
             start, spread = self._start(prob, graph, task)
             solution = run(start, graph, self._clock(rate), self.inner_iterations, spread)
-            label = balanced(solution.score, task, volume)
+            label = balanced(solution.score, task, volumes)
         return solution
 
     def _start(self, prob: Tensor, graph: CanonicalGraph, task: LabelTask) -> tuple[Tensor, Tensor]:
@@ -212,14 +216,15 @@ def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Ten
 
 
 def _decision(u: Tensor, graph: CanonicalGraph, spread: Tensor, volume: Tensor, multi_label: bool) -> Tensor:
-    r"""The scores :math:`v + \pi`, with :math:`v = u/d` at the spread that the start had.
+    r"""The scores :math:`\frac{3}{4} v + \pi`, with :math:`v = u/d` at the spread that the start had.
 
-    Every :math:`u^l` has zero mean, so a plain argmax would assume classes of equal volume.
+    Every :math:`u^l` has zero mean, so a plain argmax would assume classes of equal volume. A finding's score is
+    :math:`v + \pi - \frac{1}{2}`.
     """
     now = _spread(u, graph)
     scale = torch.where(now > 0, spread / torch.where(now > 0, now, 1.0), 0.0)
     v = u.double() / graph.degree.double().unsqueeze(-1)
-    return scale * v + (volume - 0.5 if multi_label else volume)
+    return scale * v + volume - 0.5 if multi_label else _SHRINKAGE * scale * v + volume
 
 
 def _spread(u: Tensor, graph: CanonicalGraph) -> Tensor:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.models.balance import observed_volume
+from tg_crepe.models.balance import ClassVolumes, label_shares, observed_volume
 from tg_crepe.models.lgc import resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask
@@ -68,7 +70,7 @@ def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tens
 
 def reweighted_diffusion(
     task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool
-) -> tuple[Tensor, CanonicalGraph, Tensor, Status]:
+) -> tuple[Tensor, CanonicalGraph, ClassVolumes, Status]:
     r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
 
     Two rounds of :math:`w'_{ij} = w_{ij} \left( \sum_l \sqrt{P_i^l P_j^l} \right)^4` (always from the original
@@ -79,20 +81,25 @@ def reweighted_diffusion(
         Soft labels of shape :obj:`[num_nodes, num_classes]`, the graph (the task's own without re-weighting), the class
         volumes, and how the solver ended.
     """
-    graph = task.graph
+    graph, volumes = task.graph, ClassVolumes(volume)
     status: Status = "converged"
     x: OptTensor = None
     for remaining in range(_ROUNDS if reweight else 0, -1, -1):
         result = resolvent(graph, sources(task), 1 / (1 + rate), _TOL, x)  # the last round's answer is near
         x = result.x
         status = status if result.status == "converged" else result.status
-        prob = _soft_labels(x, task, graph, volume)
         if observe:
-            observe, volume = False, observed_volume(prob, task, volume)
-            prob = _soft_labels(x, task, graph, volume)
+            observe, volumes = False, observed_volume(functools.partial(_found_shares, x, task), task, volume)
+        prob = _soft_labels(x, task, graph, volumes.share)
         if remaining:
             graph = trusting(prob, task)
-    return prob, graph, volume, status
+    return prob, graph, volumes, status
+
+
+def _found_shares(x: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
+    """The shares of the hard labels that diffused sources ``x`` give with class masses ``volume``."""
+    prob = _soft_labels(x, task, task.graph, volume)
+    return label_shares(torch.where(task.labelled, task.y, prob.argmax(dim=1)), task.num_classes)
 
 
 def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:

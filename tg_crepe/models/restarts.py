@@ -16,7 +16,7 @@ from tg_crepe.models.task import LabelTask, Solution
 Run = Callable[[Tensor, CanonicalGraph, list[float], int], Solution]
 
 #: A restart must bring the ratio of the hard partition this far down to be preferred.
-_SWITCH = 0.7
+_SWITCH = 0.85
 
 
 def geometric_clock(total: float, steps: int, growth: float) -> list[float]:
