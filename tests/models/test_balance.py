@@ -46,7 +46,7 @@ def test_dispersion_is_the_variance_of_the_counts_over_their_mean(counts, expect
 
 
 def test_labels_within_bounds_are_left_alone():
-    task, y = make_task((20, 20, 20))
+    task, y = make_task((40, 40, 40))
     assert balanced(skewed(y, 0.1), task, ClassVolumes(EQUAL)) is None
     task, y = make_task((1, 1, 1))
     assert balanced(skewed(y, 0.0), task, ClassVolumes(label_shares(y, 3))) is None
@@ -56,7 +56,7 @@ def test_labels_within_bounds_are_left_alone():
 def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_known(count):
     task, y = make_task((count,) * 3)
     label = balanced(skewed(y, 0.5), task, ClassVolumes(EQUAL))
-    tolerance = 1 + (count / 20) ** 2
+    tolerance = 1 + (count / 40) ** 2
     share = torch.bincount(label, minlength=3).double() / label.numel() * 3
     slack = 3 * 1.5 / label.numel()  # whole nodes
     assert 1 / tolerance - slack <= float(share.min()) <= float(share.max()) <= tolerance + slack
@@ -97,7 +97,7 @@ def found_shares(*shares):
 def test_volumes_follow_what_is_found_where_labels_were_chosen_equally_many(count):
     task, _ = make_task((count,) * 3)
     found = observed_volume(found_shares(0.6, 0.2, 0.2), task, EQUAL)
-    doubt = min(max((0.6 - 1 / 3) * count**0.5 / 0.2 - 1, 0), 1)
+    doubt = min(max((0.6 - 1 / 3) * count**0.5 / 0.25 - 1, 0), 1)
     weight = doubt * count / (count + 5)
     assert found.doubt == pytest.approx(doubt)
     expected = [(1 - weight) / 3 + weight * share for share in (0.6, 0.2, 0.2)]

@@ -16,11 +16,11 @@ from tg_crepe.typing import OptTensor
 _FEW = 5
 
 #: Labels a class at which volumes are bound to a factor of two.
-_LABELS = 20
+_LABELS = 40
 
 #: Volumes of equal classes are found off by no more than this over the root of the labels a class; twice as much is no
 #: chance.
-_CHANCE = 0.2
+_CHANCE = 0.25
 
 #: A class that is found this many times as large as its labels say; from there to twice as much they lose their say.
 _EXCESS = 2.0
@@ -75,7 +75,7 @@ def observed_volume(find: Callable[[Tensor], Tensor], task: LabelTask, share: Te
     .. math::
         \pi \leftarrow (1 - w)\, \pi + w\, \hat\pi(\pi), \qquad
         w = \frac{p}{p + 5} \cdot \frac{1}{1 + 10 \kappa} \cdot
-        \left[ 5 \sqrt{p}\; \mathrm{TV}(\hat\pi(\pi), \pi) - 1 \right]_0^1 ,
+        \left[ 4 \sqrt{p}\; \mathrm{TV}(\hat\pi(\pi), \pi) - 1 \right]_0^1 ,
 
     for :math:`p` labels a class, :math:`\kappa` the :func:`dispersion` of their counts and TV half the :math:`\ell_1`
     distance. The brackets are clipped to [0, 1]. What chance makes of the volumes of equal classes shrinks with
@@ -110,11 +110,11 @@ def balanced(score: Tensor, task: LabelTask, volume: ClassVolumes) -> OptTensor:
 
     .. math::
         \frac{\pi_l}{\tau} \leq \frac{1}{n} |\{ i : l_i = l \}| \leq \tau \pi_l, \qquad
-        \tau = 1 + \left( \frac{p}{20} \right)^2 + \kappa + \delta,
+        \tau = 1 + \left( \frac{p}{40} \right)^2 + \kappa + \delta,
 
     for :math:`p` labels a class of :func:`dispersion` :math:`\kappa`, and the doubt :math:`\delta` about the volumes.
     With few labels a class, chosen equally many, volumes are nearly fixed: where a class has several clusters and one
-    label, nothing else says that a neighbour must not take the others. With 20 labels a class, or counts that scatter,
+    label, nothing else says that a neighbour must not take the others. With 40 labels a class, or counts that scatter,
     or a graph that contradicts them, they are hardly bound.
 
     Args:
