@@ -4,11 +4,12 @@ r"""The paper's Table 1: every energy model on the same graph and the same split
     python benchmarks/table1.py --plan             # what would be run, and about how long
     python benchmarks/table1.py --quick            # 7,000 images, 2 splits, 3 shares of labels; writes table1_quick.*
     python benchmarks/table1.py --features digits  # another data set of benchmarks/features.py, or a .npz file
+    python benchmarks/table1.py --features digits --k 10
 
 Graph: the 20 nearest neighbours of every node in :mod:`features`, self-tuned Gaussian weights. Splits: stratified, at
 1, 2, 5, 10, 20 and 30 % labels (seeds 0–19), and 1, 5 and 10 labels a class (seeds 0–9); cells of more than five
-seconds on fewer, as :mod:`table1_methods` says. The run may be stopped at any time: the same command goes on where it
-was, and a second one beside it takes a share of the work. Cells live in the cache folder, by everything that they
+seconds on fewer, as :mod:`table1_methods` says. Smaller data sets have columns of their own (:data:`COLUMNS`) and
+seeds 0–19 in all of them. The run may be stopped at any time: the same command goes on where it was, and a second one beside it takes a share of the work. Cells live in the cache folder, by everything that they
 depend on, so a changed model is measured anew.
 """
 
@@ -29,9 +30,22 @@ from table1_job import GraphData, cache_folder, make_job, prepare_graph, read_gr
 from table1_methods import METHODS, PEER, Method
 from table1_report import Results, draw, summary
 
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
-COUNTS = (1, 5, 10)
 SPLITS, COUNT_SPLITS = 20, 10
+
+#: The shares and the counts of labels, by data set.
+COLUMNS: dict[str, tuple[tuple[float, ...], tuple[int, ...]]] = {
+    "digits": ((), (1, 2, 5, 10)),
+    "two_moons": ((), (1, 2, 5)),
+    "pneumonia": ((0.01, 0.05, 0.2), ()),
+    "breast": ((0.05, 0.2), ()),
+    "cora": ((), (20,)),
+    "citeseer": ((), (20,)),
+    "pubmed": ((), (20,)),
+    "cifar10": ((0.01, 0.1), (5, 10)),
+}
+
+#: Those of Fashion-MNIST and of a user's own features.
+_COLUMNS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3), (1, 5, 10)
 
 #: A cell that is expected to take longer than this many seconds is run on a method's ``slow_splits`` alone; a peer's
 #: sooner, since it is there to show that our row of the same model is right.
@@ -45,14 +59,14 @@ QUICK_SHARES, QUICK_SPLITS, QUICK_NODES = (0.01, 0.05, 0.1), 2, 7_000
 
 def columns(data: GraphData, quick: bool) -> list[Split]:
     """The columns of the table."""
-    shares = [Split("share", share) for share in (QUICK_SHARES if quick else SHARES)]
-    counts = [] if quick else [Split("count", count) for count in COUNTS]
-    return shares + counts + ([Split("public")] if data.public is not None and not quick else [])
+    shares, counts = (QUICK_SHARES, ()) if quick else COLUMNS.get(data.name, _COLUMNS)
+    found = [Split("share", share) for share in shares] + [Split("count", count) for count in counts]
+    return found + ([Split("public")] if data.public is not None and not quick else [])
 
 
 def seeds_of(method: Method, split: Split, expected: float, seeds: range) -> range:
     """The splits that a method is run on in a column."""
-    count = {"share": len(seeds), "count": min(len(seeds), COUNT_SPLITS), "public": 1}[split.kind]
+    count = 1 if split.kind == "public" else len(seeds)
     if expected > (SLOW_PEER if method.role == PEER else SLOW):
         count = min(count, method.slow_splits) if method.slow_column in ("", str(split)) else 0
     return seeds[:count]
@@ -66,7 +80,8 @@ def make_cells(data: GraphData, methods: Iterable[Method], splits: Iterable[Spli
         expected = method.seconds * data.edge_index.size(1) / EDGES
         settings = f"{method.settings} {protocol}"
         for split in splits:
-            for seed in seeds_of(method, split, expected, seeds):
+            few = split.kind == "count" and data.edge_index.size(1) > EDGES / 2
+            for seed in seeds_of(method, split, expected, seeds[:COUNT_SPLITS] if few else seeds):
                 point: dict[str, Value] = {"data": data.name, "k": data.k, "split": split.kind, "amount": split.amount}
                 cells.append(
                     Cell({**point, "column": str(split), "seed": seed, "method": method.name}, settings, expected)
@@ -111,6 +126,7 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", default="fashion", help="a name of benchmarks/features.py or a .npz file")
+    parser.add_argument("--k", type=int, help="nearest neighbours in the graph (default: 20, two moons 10)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_NODES:,} nodes, {QUICK_SPLITS} splits, 3 columns")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "END"), help="for trying: 100 and above")
     parser.add_argument("--columns", nargs="+", metavar="COLUMN", help='these alone, for example "1 %%" "5 a class"')
@@ -126,6 +142,8 @@ def parse_arguments() -> argparse.Namespace:
             "the features of a trained network are not made here: save them as x [N, F] with the classes y [N] in a "
             "file and give --features FILE.npz"
         )
+    if options.k is not None and options.k < 1:
+        parser.error(f"--k must be at least 1, got {options.k}")
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
     names = [method.name for method in METHODS]
@@ -138,13 +156,14 @@ def parse_arguments() -> argparse.Namespace:
 def output_name(options: argparse.Namespace, data: GraphData) -> str:
     """The stem of the files: a table that is not the whole one must not take its place."""
     name = "table1" if options.features == "fashion" else f"table1_{data.name}"
+    name += f"_k{options.k}" if options.k is not None else ""
     partial = options.seeds is not None or options.columns or options.methods
     return name + ("_quick" if options.quick else "") + ("_trial" if partial else "")
 
 
 def main() -> None:
     options = parse_arguments()
-    path = prepare_graph(options.features, QUICK_NODES if options.quick else None)
+    path = prepare_graph(options.features, QUICK_NODES if options.quick else None, options.k)
     data = read_graph(path)
     missing = [method.name for method in METHODS if method.predict.missing]
     if missing:

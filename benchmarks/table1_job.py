@@ -40,22 +40,23 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TG_CREPE_CACHE", Path.home() / ".cache" / "tg_crepe"))
 
 
-def prepare_graph(name: str, limit: int | None = None) -> Path:
+def prepare_graph(name: str, limit: int | None = None, k: int | None = None) -> Path:
     """Makes the graph of a data set, or finds it in the cache; a file that :func:`read_graph` reads.
 
     Args:
         name (str): See :func:`features.load`.
         limit (int, optional): How many of the first rows are taken. (default: all)
+        k (int, optional): The number of neighbours. (default: that of the data set)
     """
     data = features.load(name)
     y = data.y[:limit]
     arrays = {"name": np.array(data.name if limit is None else f"{data.name}_{limit}"), "y": y.numpy()}
     if data.x is None:
-        source, k = data.edge_index.numpy().tobytes(), 0
+        source, k = data.edge_index.numpy().tobytes(), 0  # a given graph has its neighbours
         if data.train_mask is not None and data.test_mask is not None:
             arrays |= {"train_mask": data.train_mask.numpy(), "test_mask": data.test_mask.numpy()}
     else:
-        source, k = data.x[:limit].numpy().tobytes(), data.k
+        source, k = data.x[:limit].numpy().tobytes(), k or data.k
     key = hashlib.sha256(source + y.numpy().tobytes() + fingerprint("tg_crepe.graph.knn").encode() + bytes([k]))
     path = cache_folder() / f"{arrays['name']}_graph_{key.hexdigest()[:16]}.npz"
     if path.exists():
