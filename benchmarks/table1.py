@@ -9,8 +9,9 @@ r"""The paper's Table 1: every energy model on the same graph and the same split
 Graph: the 20 nearest neighbours of every node in :mod:`features`, self-tuned Gaussian weights. Splits: stratified, at
 1, 2, 5, 10, 20 and 30 % labels (seeds 0–19), and 1, 5 and 10 labels a class (seeds 0–9); cells of more than five
 seconds on fewer, as :mod:`table1_methods` says. Smaller data sets have columns of their own (:data:`COLUMNS`) and
-seeds 0–19 in all of them. The run may be stopped at any time: the same command goes on where it was, and a second one beside it takes a share of the work. Cells live in the cache folder, by everything that they
-depend on, so a changed model is measured anew.
+seeds 0–19 in all of them. The run may be stopped at any time: the same command goes on where it was, and a second one
+beside it takes a share of the work. Cells live in the cache folder, by everything that they depend on, so a changed
+model is measured anew.
 """
 
 from __future__ import annotations
