@@ -19,7 +19,7 @@ from table1_methods import CrepeWithoutFlow
 from torch import Tensor
 
 from tg_crepe import LGC, CrepePropagation, EnergyModel, Harmonic, Poisson, PropagationResult
-from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels
+from tg_crepe.energy.constraint import Constraint, IndependentLabels
 from tg_crepe.energy.normaliser import get_normaliser
 from tg_crepe.flow.ratio_flow import FlowResult, RatioFlow
 from tg_crepe.flow.trace import Trace
@@ -109,14 +109,9 @@ def _without_ratio(name: str, volume: Tensor) -> Callable[[Tensor, Tensor], tupl
     return value_alone
 
 
-def _margins_alone(task: LabelTask, eps: float) -> Constraint:
+def _margins_alone(task: LabelTask, eps: float, outvote: bool) -> Constraint:
     """The margins at labelled nodes, without the coupling of the classes elsewhere."""
     return IndependentLabels(task.sign, eps)
-
-
-def _coupling_alone(task: LabelTask, eps: float) -> Constraint:
-    """The coupling without a margin: labelled nodes may be outvoted."""
-    return Coupling()
 
 
 def _keep_volume(find: Callable[[Tensor], Tensor], task: LabelTask, share: Tensor) -> ClassVolumes:
@@ -256,7 +251,7 @@ VARIANTS: dict[str, Variant] = {
     "harmonic": Variant(make=Harmonic),
     "Poisson": Variant(make=Poisson),
     "along the flow": Variant(make=AlongTheFlow),
-    "labels may be outvoted": _constant(_CREPE, "_constraint", _coupling_alone),
+    "labels may be outvoted": Variant({"outvote": True}),
     "start at x/4": _constant(_CREPE, "reweighted_diffusion", _ScaledStart(0.25)),
     "start at 4x": _constant(_CREPE, "reweighted_diffusion", _ScaledStart(4.0)),
     "start LGC 0.99": _constant(_CREPE, "reweighted_diffusion", _ScaledStart(rate=1 / 99)),

@@ -49,6 +49,40 @@ def test_two_moons_with_one_label_a_class():
     assert np.mean(wrong["crepe"]) < min(np.mean(wrong["lgc"]), np.mean(wrong["harmonic"]))
 
 
+def test_wrong_labels_are_outvoted_and_right_ones_are_not(digits):
+    y, graph = digits
+    mask = split(y.numpy(), 100, 18)
+    rng = np.random.default_rng(100)
+    labelled = mask.nonzero().view(-1).numpy()
+    wrong = torch.zeros_like(mask)
+    wrong[rng.choice(labelled, len(labelled) // 5, replace=False)] = True
+    said = torch.where(wrong, (y + 1) % 10, y)
+    kept = CrepePropagation().propagate(said, *graph[:1], mask, *graph[1:])
+    assert torch.equal(kept.label[mask], said[mask])
+    outvoted = CrepePropagation(outvote=True).propagate(said, *graph[:1], mask, *graph[1:])
+    assert float((outvoted.label == y)[wrong].double().mean()) > 0.8
+    assert float((outvoted.label == y)[mask & ~wrong].double().mean()) > 0.95
+    assert torch.equal(outvoted.prob.argmax(dim=1), outvoted.label)
+
+
+def test_a_wrong_finding_is_outvoted_and_an_isolated_label_is_not():
+    edge = torch.combinations(torch.arange(12))
+    inside = (edge // 6)[:, 0] == (edge // 6)[:, 1]  # two cliques of six, and a node alone
+    edge = torch.cat([edge[inside], torch.tensor([[5, 6]])])
+    edge_index = torch.cat([edge, edge.flip(1)]).t()
+    side = (torch.arange(13) >= 6).long()
+    said = side.clone()
+    said[2] = 1
+    said[[0, 7]] = -1
+    for multi_label in (False, True):
+        y = torch.stack([1 - said, said], dim=1).where(said.unsqueeze(1) >= 0, -1) if multi_label else said
+        truth = torch.stack([1 - side, side], dim=1) if multi_label else side
+        outvoted = CrepePropagation(outvote=True).propagate(y, edge_index, num_nodes=13)
+        assert torch.equal(outvoted.label, truth)
+        kept = CrepePropagation().propagate(y, edge_index, num_nodes=13)
+        assert torch.equal(kept.label[2], y[2])
+
+
 def test_separated_clusters_are_labelled_by_component():
     edge_index = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]])
     edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)

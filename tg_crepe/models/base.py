@@ -83,6 +83,9 @@ class EnergyModel(BaseTransform, ABC):
         self.symmetrize = symmetrize
         self.class_volume = class_volume
 
+    #: Whether the model answers for labelled nodes as well, instead of giving their labels back.
+    _outvote = False
+
     @abstractmethod
     def _solve(self, task: LabelTask) -> Solution:
         """Infers the class functions on the reached subgraph."""
@@ -178,7 +181,7 @@ class EnergyModel(BaseTransform, ABC):
                 )
         result = result or _blank(labels, reached, dtype)
         unknown = _set_priors(result, labels, usable) if labels.multi_label else None
-        _keep_labels(result, labels)
+        _keep_labels(result, labels, ~inside if self._outvote else torch.ones_like(inside))
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
         return result
@@ -291,15 +294,15 @@ def _only_class(task: LabelTask) -> Solution:
     return Solution(ones, ones, Trace(), "converged")
 
 
-def _keep_labels(result: PropagationResult, labels: Labels) -> None:
-    """What is known stays as it was given."""
-    known = labels.sign != 0
+def _keep_labels(result: PropagationResult, labels: Labels, where: Tensor) -> None:
+    """What is known stays as it was given at the nodes ``where`` it is kept."""
+    known = (labels.sign != 0) & where.unsqueeze(1)
     given = ((labels.sign + 1) / 2).to(result.prob.dtype)
     result.prob = torch.where(known, given, result.prob)
     if labels.multi_label:
         result.label = torch.where(known, given.long(), result.label)
     else:
-        result.label = torch.where(labels.labelled, labels.sign.argmax(dim=1), result.label)
+        result.label = torch.where(labels.labelled & where, labels.sign.argmax(dim=1), result.label)
 
 
 def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor) -> Tensor:

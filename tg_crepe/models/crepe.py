@@ -5,7 +5,7 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_choice, check_count, check_positive
-from tg_crepe.energy.constraint import Constraint, IndependentLabels, LabelCoupling
+from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
 from tg_crepe.flow.backends import BACKENDS
 from tg_crepe.flow.ratio_flow import RatioFlow
@@ -76,6 +76,10 @@ class CrepePropagation(EnergyModel):
         max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
         inner_iterations (int, optional): Primal–dual iterations of a step before it is tested; more of them hardly
             change an error (``benchmarks/results/core_inner.md``). (default: :obj:`10`)
+        outvote (bool, optional): Whether labelled nodes may get another class than their label, where their neighbours
+            outvote it: their margin :math:`\epsilon` is dropped, and labels that find little support around them are
+            weaker sources. For labels some of which are wrong; with right ones it costs accuracy.
+            (default: :obj:`False`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
         backend (str, optional): What carries out the iterations of the flow: :obj:`"numba"` (the quickest, CPU),
@@ -95,6 +99,7 @@ class CrepePropagation(EnergyModel):
         eps: float = 1.0,
         max_steps: int = 100,
         inner_iterations: int = 10,
+        outvote: bool = False,
         soft_label: str = "calibrated",
         symmetrize: str = "max",
         backend: str = "auto",
@@ -118,6 +123,7 @@ class CrepePropagation(EnergyModel):
         self.eps = eps
         self.max_steps = max_steps
         self.inner_iterations = inner_iterations
+        self.outvote = self._outvote = outvote
         self.backend = backend
 
     @classmethod
@@ -143,7 +149,9 @@ class CrepePropagation(EnergyModel):
         volume = class_volume(task, self.class_prior)
         rate = screening_rate(task)
         from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
-        prob, graph, volumes, status = reweighted_diffusion(task, rate, volume, self.reweight, observe=from_labels)
+        prob, graph, volumes, status = reweighted_diffusion(
+            task, rate, volume, self.reweight, observe=from_labels, outvote=self.outvote
+        )
         volume = volumes.share
         start, spread = self._start(prob, graph, task)
         del prob  # in double precision; what follows needs the most memory
@@ -160,7 +168,7 @@ class CrepePropagation(EnergyModel):
                 inner_iterations=inner_iterations,
                 backend=self.backend,
             )
-            result = flow(u, on, _constraint(task, self.eps))
+            result = flow(u, on, _constraint(task, self.eps, self.outvote))
             result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
             score = _decision(result.u, on, spread, volume, task.multi_label)
             return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
@@ -201,8 +209,10 @@ class CrepePropagation(EnergyModel):
         return model_repr(self, normaliser=self.normaliser, class_prior=prior, reweight=self.reweight)
 
 
-def _constraint(task: LabelTask, eps: float) -> Constraint:
-    """The set C of the task."""
+def _constraint(task: LabelTask, eps: float, outvote: bool) -> Constraint:
+    """The set C of the task, without its margins where labels may be outvoted."""
+    if outvote:
+        return Constraint() if task.multi_label else Coupling()
     return IndependentLabels(task.sign, eps) if task.multi_label else LabelCoupling(task.y, eps)
 
 

@@ -69,13 +69,16 @@ def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tens
 
 
 def reweighted_diffusion(
-    task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool
+    task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool, outvote: bool = False
 ) -> tuple[Tensor, CanonicalGraph, ClassVolumes, Status]:
     r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
 
     Two rounds of :math:`w'_{ij} = w_{ij} \left( \sum_l \sqrt{P_i^l P_j^l} \right)^4` (always from the original
     weights), each followed by a diffusion on :math:`w'`. Not part of the paper's model. With ``observe``, the class
     volumes are corrected by what the first diffusion finds, see :func:`~tg_crepe.models.balance.observed_volume`.
+
+    With ``outvote``, a labelled node is what its neighbours say, :math:`P_i \leftarrow (D^{-1} W P)_i`, and the source
+    of the next diffusion is as strong as they support it: :math:`Y_i^l (D^{-1} W P)_i^l`.
 
     Returns:
         Soft labels of shape :obj:`[num_nodes, num_classes]`, the graph (the task's own without re-weighting), the class
@@ -84,13 +87,19 @@ def reweighted_diffusion(
     graph, volumes = task.graph, ClassVolumes(volume)
     status: Status = "converged"
     x: OptTensor = None
+    source = sources(task)
     for remaining in range(_ROUNDS if reweight else 0, -1, -1):
-        result = resolvent(graph, sources(task), 1 / (1 + rate), _TOL, x)  # the last round's answer is near
+        result = resolvent(graph, source, 1 / (1 + rate), _TOL, x)  # the last round's answer is near
         x = result.x
         status = status if result.status == "converged" else result.status
         if observe:
             observe, volumes = False, observed_volume(functools.partial(_found_shares, x, task), task, volume)
         prob = _soft_labels(x, task, graph, volumes.share)
+        if outvote:
+            around = (graph.adjacency @ prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
+            prob = torch.where(task.sign != 0, around, prob)
+            support = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
+            source = sources(task) * support.to(source.dtype)
         if remaining:
             graph = trusting(prob, task)
     return prob, graph, volumes, status
