@@ -160,13 +160,13 @@ def _start_from(task: LabelTask, prob: Tensor, volume: Tensor, reweight: bool) -
     return prob, trusting(prob, task) if reweight else task.graph, ClassVolumes(volume), "converged"
 
 
-def _poisson_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool) -> Any:
+def _poisson_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, **_: Any) -> Any:
     """Poisson learning's scores as soft labels, by a softmax at their own spread."""
     score = Poisson()._solve(task).score.double()
     return _start_from(task, torch.softmax(score / score.std(), dim=1), volume, reweight)
 
 
-def _labels_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, observe: bool) -> Any:
+def _labels_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, **_: Any) -> Any:
     """The labels where there are any, the class volumes elsewhere."""
     prob = volume.expand(task.graph.num_nodes, -1).clone()
     prob[task.labelled] = (task.sign[task.labelled] > 0).to(prob)
