@@ -22,12 +22,14 @@ from pathlib import Path
 import machine
 import recipe_report
 from grid import Cell, CellStore, run
+from page import fill
 from recipe_cases import Case
 from recipe_job import make_cell, make_job, read_case
 from splits import Split
 from table1_job import cache_folder
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, IMAGES = DOCS / "recipe.md", DOCS / "images"
 
 #: The first split, and how many there are.
 FIRST_SEED, SPLITS = 100, 4
@@ -236,7 +238,10 @@ def main() -> None:
         rows = [{"case": read_case(cell).title, **row} for cell in own if store.has(cell) for row in store.read(cell)]
         if rows:
             stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
-            print(recipe_report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images))
+            lines = recipe_report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images)
+            print("\n".join(lines))
+            if images == IMAGES and name != "effects":  # a figure says that better than its twenty tables
+                fill(PAGE, name, "\n".join(lines))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)
     sys.exit(1 if failed else 0)

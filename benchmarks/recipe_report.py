@@ -77,8 +77,8 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
 
 def write(
     name: str, rows: list[Row], names: list[str], panels: dict[str, dict[str, str]], stem: Path, images: Path
-) -> str:
-    """Writes the csv file, the tables and the figure of an experiment.
+) -> list[str]:
+    """Writes the csv file, the tables and the figure of an experiment; returns the lines of the tables.
 
     Args:
         name (str): The experiment.
@@ -109,7 +109,7 @@ def write(
         _draw_effects(rows, panels, path)
     elif name in ("labels", "k"):
         _draw_series(rows, names, "amount" if name == "labels" else "k", path)
-    return text
+    return lines
 
 
 def _flow_report(rows: Sequence[Row]) -> list[str]:

@@ -1,0 +1,59 @@
+"""CREPE against the best other model, on every data set that ``table1.py`` has measured, in one table.
+
+    python benchmarks/verdict.py      # reads benchmarks/results/table1*.csv, writes verdict.md and a part of the page
+
+"Best other" is chosen column by column by its error on the test labels, among all rows that are not CREPE's, and with
+it the rows whose parameter was swept on test labels: it has the advantage.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import machine
+from page import fill
+from scipy.stats import ttest_rel
+from table1_methods import MODEL, PEER, TUNED
+from table1_report import Results
+
+PAGE = machine.RESULTS.parents[1] / "docs" / "recipe.md"
+
+HEAD = ("graph", "labels", "splits", "CREPE", "best other", "which is", "CREPE has", "p")
+
+
+def lines(name: str, results: Results) -> list[str]:
+    """A line a column."""
+    found = []
+    for column in results.errors:
+        rival = results.best(column, results.methods(MODEL, PEER, TUNED))
+        if rival is None:
+            continue
+        ours, theirs = results.pairs(column, rival)
+        change = f"{100 * (ours.mean() / theirs.mean() - 1):+.1f} %" if theirs.mean() > 0 else "–"
+        chance = f"{ttest_rel(ours, theirs).pvalue:.1e}" if len(ours) > 1 else "–"
+        cells = (name, column, str(len(ours)), f"{ours.mean():.2f}", f"{theirs.mean():.2f}", rival, change, chance)
+        found.append("| " + " | ".join(cells) + " |")
+    return found
+
+
+def read(path: Path) -> Results:
+    """A table of ``table1.py``."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return Results([dict(row) for row in csv.DictReader(file)])
+
+
+def main() -> None:
+    rows = []
+    for path in sorted(machine.RESULTS.glob("table1*.csv")):
+        name = path.stem.removeprefix("table1").strip("_") or "fashion"
+        if not name.endswith(("quick", "trial")):
+            rows += lines(name.replace("_k", ", k = "), read(path))
+    text = "\n".join(["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|", *rows])
+    machine.write_text(text + "\n", machine.RESULTS / "verdict.md")
+    fill(PAGE, "verdict", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
