@@ -63,3 +63,8 @@ class PartitionReport:
         """The report as the manifest keeps it."""
         totals = {"num_edges": self.num_edges, "cut_edges": self.cut_edges, "cut": self.cut}
         return {**totals, "imbalance": self.imbalance, "parts": [asdict(size) for size in self.sizes]}
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> PartitionReport:
+        """The report that a manifest keeps."""
+        return PartitionReport([ShardSize(**size) for size in content["parts"]])
