@@ -24,8 +24,8 @@ def partition(
         Path,
         typer.Argument(
             metavar="FEATURES|GRAPH",
-            help="Features: .npy (read in blocks), .npz, .pt, .csv or .parquet. A graph: .npz with edge_index and, where "
-            "there are some, edge_weight, num_nodes and ids; or of a SciPy sparse matrix.",
+            help="Features: .npy (read in blocks), .npz, .pt, .csv or .parquet. A graph: .npz of a SciPy sparse "
+            "matrix, or with edge_index and, where there are some, edge_weight, num_nodes and ids.",
         ),
     ],
     parts: Annotated[int, typer.Option("--parts", "-n", min=1, help="The number of processes to come.")],

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from tqdm.auto import tqdm
 
 from tg_crepe._optional import require
@@ -20,6 +21,9 @@ _ROWS_PER_CELL = 8
 #: Rows a cell from which its centre is learnt, and rows of a batch.
 _LEARNT_ROWS, _BATCH = 256, 8192
 
+#: MiB of distances to the centres at a time.
+_DISTANCES = 64
+
 #: How many of the centres nearest to a row say that their cells are near each other.
 _VOTES = 4
 
@@ -29,23 +33,20 @@ class Cells(NamedTuple):
 
     Args:
         cell (numpy.ndarray): The cell of every row, of shape :obj:`[num_nodes]`.
-        near (numpy.ndarray): How many rows lie near both of two cells, symmetric, of shape
-            :obj:`[num_cells, num_cells]`.
+        near (scipy.sparse.csr_matrix): How many rows lie near both of two cells, symmetric, without a diagonal, of
+            shape :obj:`[num_cells, num_cells]`.
     """
 
     cell: np.ndarray
-    near: np.ndarray
+    near: csr_matrix
 
     def packed(self, parts: int, seed: int) -> np.ndarray:
         """The part of every row: whole cells, near ones together, about as many rows in every part.
 
         Every row has :math:`k` neighbours, so parts with as many rows are expected to have as many edges.
         """
-        size = np.bincount(self.cell, minlength=len(self.near))
-        row, col = self.near.nonzero()
-        rowptr = np.concatenate([[0], np.bincount(row, minlength=len(size)).cumsum()])
-        part_of_cell = metis(rowptr, col, size, self.near[row, col], parts, seed)
-        return part_of_cell[self.cell]
+        size = np.bincount(self.cell)
+        return metis(self.near.indptr, self.near.indices, size, self.near.data, parts, seed)[self.cell]
 
 
 def find_cells(rows: FeatureRows, parts: int, metric: str, seed: int) -> Cells:
@@ -64,48 +65,54 @@ def find_cells(rows: FeatureRows, parts: int, metric: str, seed: int) -> Cells:
     centre = torch.from_numpy(_learn_centres(rows, count, metric, seed))
     norm = centre.square().sum(dim=1)
     cell = np.empty(rows.num_nodes, np.int32)
-    votes = np.zeros(count * count, np.int64)
+    votes = csr_matrix((count, count), dtype=np.int64)
+    step = max(1, _DISTANCES * 2**20 // (4 * count))
     for start, block in tqdm(rows.blocks(), "cells", unit="block", delay=3, disable=None, leave=False):
-        _check_finite(block, start)
-        squared = torch.addmm(norm, torch.from_numpy(placed(block, metric)), centre.t(), alpha=-2)
-        nearest = squared.topk(min(_VOTES, count), dim=1, largest=False)[1].numpy()
+        _check_finite(block, np.arange(start, start + len(block)))
+        points = torch.from_numpy(placed(block, metric)).split(step)
+        squared = (torch.addmm(norm, part, centre.t(), alpha=-2) for part in points)
+        nearest = torch.cat([part.topk(min(_VOTES, count), dim=1, largest=False)[1] for part in squared]).numpy()
         cell[start : start + len(block)] = nearest[:, 0]
-        for other in nearest.T[1:]:
-            votes += np.bincount(nearest[:, 0] * count + other, minlength=len(votes))
-    near = votes.reshape(count, count)
-    return _cut_large(cell, near + near.T, -(-rows.num_nodes // (_CELLS_PER_PART // 4 * parts)))
+        own, other = np.broadcast_arrays(nearest[:, :1], nearest[:, 1:])
+        votes += csr_matrix((np.ones(own.size, np.int64), (own.ravel(), other.ravel())), (count, count))
+    return _cut_large(cell, votes + votes.T, -(-rows.num_nodes // (_CELLS_PER_PART // 4 * parts)))
 
 
-def _cut_large(cell: np.ndarray, near: np.ndarray, most: int) -> Cells:
+def _cut_large(cell: np.ndarray, near: csr_matrix, most: int) -> Cells:
     """Cells of at most so many rows, and no empty ones.
 
     Thousands of equal rows stand in one cell, which no centre would divide.
     """
-    size = np.bincount(cell, minlength=len(near))
+    size = np.bincount(cell, minlength=near.shape[0])
     place = np.empty(len(cell), np.int64)  # within its cell
     place[np.argsort(cell, kind="stable")] = np.arange(len(cell)) - np.repeat(size.cumsum() - size, size)
     stride = int(size.max()) // most + 1
     piece, number = np.unique(cell * stride + place // most, return_inverse=True)
     origin = piece // stride
     share = np.bincount(number) / size[origin]
-    near = np.ceil(near[np.ix_(origin, origin)] * share * share[:, None]).astype(np.int64)
-    siblings = origin == origin[:, None]
-    near[siblings] = most  # the pieces of a cell are as near as can be
-    np.fill_diagonal(near, 0)
+    belongs = csr_matrix((np.ones(len(piece)), (np.arange(len(piece)), origin)), (len(piece), len(size)))
+    # A vote is shared among the pieces, and the pieces of a cell are as near as can be.
+    shared = belongs.multiply(share[:, None]).tocsr()
+    near = (shared @ near @ shared.T + most * (belongs @ belongs.T)).tocsr()
+    near.setdiag(0)
+    near.eliminate_zeros()
+    near.data = np.ceil(near.data).astype(np.int64)
     return Cells(number, near)
 
 
 def _learn_centres(rows: FeatureRows, count: int, metric: str, seed: int) -> np.ndarray:
     """The centres of the cells, float32 of shape :obj:`[num_cells, num_features]`."""
     cluster = require("sklearn.cluster", extra="distributed")
-    order = np.random.default_rng(seed).permutation(rows.num_nodes)[: max(_BATCH, _LEARNT_ROWS * count)]
+    drawn = min(rows.num_nodes, max(_BATCH, _LEARNT_ROWS * count))
+    order = np.random.default_rng(seed).choice(rows.num_nodes, drawn, replace=False)
     batch = max(_BATCH, 4 * count)
     kmeans = cluster.MiniBatchKMeans(count, batch_size=batch, n_init=1, random_state=seed)
-    # A last batch that is smaller goes with the one before it: the first one must hold enough rows to start from.
+    # No batch is much smaller than the others: the first one must hold enough rows to start from.
     for part in np.array_split(order, max(1, len(order) // batch)):
-        block = rows.take(np.sort(part))
-        if np.isfinite(block).all():  # the rows that are not are named when all are read
-            kmeans.partial_fit(placed(block, metric))
+        number = np.sort(part)
+        block = rows.take(number)
+        _check_finite(block, number)
+        kmeans.partial_fit(placed(block, metric))
     return kmeans.cluster_centers_.astype(np.float32)
 
 
@@ -117,11 +124,8 @@ def placed(block: np.ndarray, metric: str) -> np.ndarray:
     return (block / np.where(norm > 0, norm, 1)).astype(np.float32)
 
 
-def _check_finite(block: np.ndarray, start: int) -> None:
-    """Raise if a row holds NaN or infinity, and say which one."""
-    bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+def _check_finite(block: np.ndarray, number: np.ndarray) -> None:
+    """Raise if a row holds NaN or infinity, and say which one by its number."""
+    bad = number[~np.isfinite(block).all(axis=1)]
     if len(bad):
-        raise ShardError(
-            f"'features' must be finite in single precision, got NaN or infinity in {len(bad)} row(s), "
-            f"the first is row {start + bad[0]}"
-        )
+        raise ShardError(f"'features' must be finite in single precision, got NaN or infinity in row {bad[0]}")

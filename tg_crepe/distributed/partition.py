@@ -24,8 +24,8 @@ def partition_graph(graph: CanonicalGraph, parts: int, seed: int = 0) -> Tensor:
     """
     check_parts(parts, graph.num_nodes)
     rowptr, col, _ = graph.csr_pattern
-    # One more than the edges: a node without any is still work.
-    return torch.from_numpy(metis(rowptr.numpy(), col.numpy(), np.diff(rowptr.numpy()) + 1, None, parts, seed))
+    degree = np.diff(rowptr.numpy())
+    return torch.from_numpy(metis(rowptr.numpy(), col.numpy(), np.maximum(degree, 1), None, parts, seed))
 
 
 def check_parts(parts: int, num_nodes: int) -> None:

@@ -23,7 +23,8 @@ def estimated_cut(rows: FeatureRows, owner: np.ndarray, k: int, metric: str, see
         metric (str): :obj:`"cosine"` or :obj:`"euclidean"`.
         seed (int): The seed of the sample.
     """
-    sample = np.sort(np.random.default_rng(seed).permutation(rows.num_nodes)[:_SAMPLE])
+    drawn = min(_SAMPLE, rows.num_nodes)
+    sample = np.sort(np.random.default_rng(seed).choice(rows.num_nodes, drawn, replace=False))
     query = torch.from_numpy(placed(rows.take(sample), metric))
     best = torch.full((len(sample), k), float("inf"))
     foreign = torch.zeros(len(sample), k, dtype=torch.bool)

@@ -72,4 +72,4 @@ def partition_features(
         write_features(unfinished, rows, owner, parts, k, metric, labels or NodeLabels())
     size = np.bincount(owner, minlength=parts)
     cut = estimated_cut(rows, owner, k, metric, seed)
-    return FeaturePartition(owner, len(cells.near), cut, float(size.max() / size.mean()))
+    return FeaturePartition(owner, cells.near.shape[0], cut, float(size.max() / size.mean()))

@@ -7,8 +7,8 @@ import numpy as np
 
 from tg_crepe.distributed.manifest import ShardError
 
-#: MiB of features that are read at a time.
-_BLOCK = 32
+#: MiB of features that are read at a time, and rows at the most.
+_BLOCK, _MOST_ROWS = 32, 65536
 
 
 class FeatureRows:
@@ -47,6 +47,6 @@ class FeatureRows:
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """All rows, a block after the other, each with the number of its first row."""
-        step = max(1, _BLOCK * 2**20 // (4 * self.num_features))
+        step = max(1, min(_MOST_ROWS, int(_BLOCK * 2**20 / (4 * self.num_features))))
         for start in range(0, self.num_nodes, step):
             yield start, self.take(slice(start, start + step))

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tg_crepe.distributed.lost_rank import naming_lost_ranks
 from tg_crepe.distributed.manifest import ShardError
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ class Ring:
     def _reduced(self, x: Tensor, operation: Any) -> Tensor:
         x = x.clone()
         if self.world_size > 1:
-            dist.all_reduce(x, operation)
+            with naming_lost_ranks("a reduction over the ranks"):
+                dist.all_reduce(x, operation)
         return x
 
     def gather(self, item: T) -> list[T]:
@@ -46,11 +48,14 @@ class Ring:
         if self.world_size == 1:
             return [item]
         items: list[Any] = [None] * self.world_size
-        dist.all_gather_object(items, item)
+        with naming_lost_ranks("a gather"):
+            dist.all_gather_object(items, item)
         return items
 
     def together(self, action: Callable[[], T]) -> T:
         """Does something that may fail on some ranks: then all of them raise, and none waits for one that is gone.
+
+        What is done must not talk to the other ranks itself.
 
         Raises:
             ShardError: on every rank, with the message of the lowest one that failed.
@@ -82,8 +87,9 @@ class Ring:
                 last = step == self.world_size - 1
                 coming, requests = (held, []) if last else self._pass_on(held, rows[source - 1])
                 yield source, *held
-                for request in requests:
-                    request.wait()
+                with naming_lost_ranks("the passing on of a block"):
+                    for request in requests:
+                        request.wait()
                 held = coming
 
     def _pass_on(self, held: tuple[Tensor, Tensor], rows: int) -> tuple[tuple[Tensor, Tensor], list[Any]]:
@@ -106,10 +112,10 @@ class Ring:
         """
         if self.world_size == 1:
             return counts, list(tensors)
-        received = torch.empty_like(counts)
-        dist.all_to_all_single(received, counts)
-        arrived = []
-        for tensor in tensors:
-            arrived.append(tensor.new_empty(int(received.sum()), *tensor.shape[1:]))
-            dist.all_to_all_single(arrived[-1], tensor.contiguous(), received.tolist(), counts.tolist())
+        received, arrived = torch.empty_like(counts), []
+        with naming_lost_ranks("an exchange of edges"):
+            dist.all_to_all_single(received, counts)
+            for tensor in tensors:
+                arrived.append(tensor.new_empty(int(received.sum()), *tensor.shape[1:]))
+                dist.all_to_all_single(arrived[-1], tensor.contiguous(), received.tolist(), counts.tolist())
         return received, arrived

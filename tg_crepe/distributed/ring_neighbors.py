@@ -77,7 +77,7 @@ def ring_neighbors(ring: Ring, x: Tensor, node_id: Tensor, k: int, metric: str) 
         equals = int((answer.squared[pending, -1] == 0).sum())
         unsure, equals = ring.max(torch.tensor([pending.numel(), equals])).tolist()
         if not unsure:
-            return RingNeighbors(answer.neighbor, answer.owner.long(), answer.squared.sqrt() * points.scale)
+            return RingNeighbors(answer.neighbor, answer.owner, answer.squared.sqrt() * points.scale)
         answer.thin = answer.thin or equals > 0
         answer.search(pending, torch.float64, count)
         count *= 2
