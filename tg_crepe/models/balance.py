@@ -25,14 +25,14 @@ def dispersion(task: LabelTask) -> float:
     Labels drawn at random have about 1 where classes are equal, and more where they are not; labels that somebody chose
     to be equally many have 0, and then their counts say nothing of the volumes.
     """
-    count = (task.sign > 0).sum(dim=0).double()
+    count = task.positive_count.double()
     mean = count.mean()
     return float(((count - mean).square().sum() / mean) / max(count.numel() - 1, 1))
 
 
 def _labels_a_class(task: LabelTask) -> float:
     """The mean number p of labels a class."""
-    return float((task.sign > 0).sum()) / task.num_classes
+    return float(task.positive_count.sum()) / task.num_classes
 
 
 def observed_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
@@ -52,13 +52,19 @@ def observed_volume(prob: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
         task (LabelTask): The labels, exclusive ones.
         volume (torch.Tensor): :math:`\pi` from the counts of the labels, of shape :obj:`[num_classes]`.
     """
-    chosen = torch.where(task.labelled, task.y, prob.argmax(dim=1))
-    found = torch.bincount(chosen, minlength=task.num_classes).to(volume) / chosen.numel()
+    found = _shares(prob, task).to(volume)
     distance = float((found - volume).abs().sum()) / 2
     labels = _labels_a_class(task)
     weight = labels / (labels + _LABELS) / (1 + 10 * dispersion(task))
     weight *= min(max(distance / _MISTAKES - 1, 0), 1)
     return (1 - weight) * volume + weight * found
+
+
+def _shares(score: Tensor, task: LabelTask) -> Tensor:
+    """The share of the nodes that every class gets by the largest score, or by its label."""
+    chosen = torch.where(task.labelled, task.y, score.argmax(dim=1))
+    counts = task.graph.communicator.sum(torch.bincount(chosen, minlength=task.num_classes))
+    return counts.double() / task.graph.total_nodes
 
 
 def balanced(score: Tensor, task: LabelTask, volume: Tensor) -> OptTensor:
@@ -81,10 +87,9 @@ def balanced(score: Tensor, task: LabelTask, volume: Tensor) -> OptTensor:
         torch.Tensor: Classes of shape :obj:`[num_nodes]`, or :obj:`None` where the scores' own are within bounds.
     """
     tolerance = 1 + (_labels_a_class(task) / _LABELS) ** 2 + dispersion(task)
-    found = torch.where(task.labelled, task.y, score.argmax(dim=1))
-    share = torch.bincount(found, minlength=task.num_classes).to(volume) / found.numel()
+    share = _shares(score, task).to(volume)
     wanted = _nearest_share(share, volume / tolerance, volume * tolerance)
-    if float((wanted - share).abs().max()) * found.numel() < 1:
+    if float((wanted - share).abs().max()) * task.graph.total_nodes < 1:
         return None
     matched, _ = match_volumes(score, task, wanted)
     return torch.where(task.labelled, task.y, matched.argmax(dim=1))
@@ -103,5 +108,5 @@ def softened(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
     prob = torch.nn.functional.one_hot(label, num_classes).to(graph.edge_weight.dtype)
     half = 0.5 / graph.degree.unsqueeze(-1)
     for _ in range(_STEPS):
-        prob = 0.5 * prob + half * (graph.adjacency @ prob)
+        prob = 0.5 * prob + half * graph.multiply(prob)
     return prob.double()

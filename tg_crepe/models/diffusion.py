@@ -54,7 +54,7 @@ def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tens
     """The diffused sources ``x`` as shares, with class-mass normalisation."""
     degree = graph.degree.double().unsqueeze(-1)
     v = (x.double() / degree.sqrt()).clamp(min=0)
-    mass = (degree * v).sum(dim=0)
+    mass = graph.communicator.sum((degree * v).sum(dim=0))
     wanted = torch.cat([volume, 1 - volume]) if task.multi_label else volume
     v = v * (wanted / torch.where(mass > 0, mass, 1.0))
     if task.multi_label:
@@ -101,7 +101,7 @@ def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:
         prob (torch.Tensor): Soft labels :math:`P`, of shape :obj:`[num_nodes, num_classes]`.
         task (LabelTask): The task.
     """
-    soft = prob.to(task.graph.edge_weight.dtype)
+    soft = task.graph.communicator.halo(prob.to(task.graph.edge_weight.dtype))
     affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
     return task.graph.with_weight(task.graph.edge_weight * affinity)
 
@@ -125,4 +125,4 @@ def centre(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
     degree = graph.degree.double()
     middle = 0.5 if multi_label else prob.mean(dim=1, keepdim=True)
     u = degree.unsqueeze(-1) * (prob - middle)
-    return u - along_degree(u, degree)
+    return u - along_degree(u, degree, graph.communicator)

@@ -57,7 +57,7 @@ class LGC(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         source = sources(task)
         if self.balanced:
-            source = source / source.sum(dim=0)
+            source = source / task.graph.communicator.sum(source.sum(dim=0))
         result = resolvent(task.graph, source, self.alpha, self.tol)
         return Solution(*scores(result.x, task), result.trace, result.status)
 
@@ -74,11 +74,13 @@ def check_alpha(alpha: float) -> None:
 
 def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
-    matrix = normalised_adjacency(graph)
+    matrix, over = normalised_adjacency(graph), graph.communicator
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
-    return conjugate_gradient(
-        lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000, x0=x0
-    )
+
+    def operator(x: Tensor) -> Tensor:
+        return torch.addmm(x, matrix, over.halo(x), alpha=-alpha)
+
+    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=over)
 
 
 def sources(task: LabelTask) -> Tensor:
