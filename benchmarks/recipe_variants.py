@@ -98,12 +98,12 @@ class _NoFlow:
         return FlowResult(u / u.norm(), u.new_zeros(0), trace, "converged")
 
 
-def _without_ratio(name: str, volume: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def _without_ratio(name: str, volume: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
     """H whose subgradient is zero: what is left of a step is total variation and the labels (R = 0)."""
     normaliser = get_normaliser(name, volume)
 
-    def value_alone(u: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
-        value, subgradient = normaliser(u, degree)
+    def value_alone(u: Tensor, degree: Tensor, *over: Any) -> tuple[Tensor, Tensor]:
+        value, subgradient = normaliser(u, degree, *over)
         return value, torch.zeros_like(subgradient)
 
     return value_alone

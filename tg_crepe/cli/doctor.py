@@ -31,6 +31,7 @@ _EXTRAS = (
     ("typer", "typer", "cli"),
     ("rich", "rich", "cli"),
     ("pyarrow", "pyarrow", "cli"),
+    ("pymetis", "pymetis", "distributed"),
     ("torch_scatter", "torch-scatter", "ext"),
     ("torch_sparse", "torch-sparse", "ext"),
     ("torch_cluster", "torch-cluster", "ext"),

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tg_crepe.cli._options import DidNotConverge, Force, Json
 from tg_crepe.cli._outputs import check_output, show_json, write_columns
+from tg_crepe.cli._shards import holds_shards, propagate_shards
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,9 +29,14 @@ _THUMBNAILS = 500
 def propagate(
     ctx: typer.Context,
     features: Annotated[
-        Path, typer.Argument(metavar="FEATURES", help="A .npy, .npz, .pt, .csv or .parquet file, or an image folder.")
+        Path,
+        typer.Argument(
+            metavar="FEATURES", help="A .npy, .npz, .pt, .csv or .parquet file, an image folder, or shards."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
+    ],
     labels: Annotated[
         Path | None,
         typer.Option(help="A csv file id,label; blank or absent means unlabelled. Ids of rows without name: 0, 1, …"),
@@ -45,6 +51,9 @@ def propagate(
     checkpoint: Annotated[Path | None, typer.Option(help="Its weights.")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Pixels a side that images are brought to.")] = None,
     channels: Annotated[int, typer.Option(help="1 (grey) or 3 (colour).")] = 3,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that a process of several waits for the others.")
+    ] = 300,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -53,8 +62,17 @@ def propagate(
     The table has the columns id, label, prob_CLASS for every class, certainty and reached, a row for every row of
     FEATURES in the same order. Exit code 1: the solver did not converge.
 
+    FEATURES may be a folder of shards (tg-crepe partition): then OUT is a folder with a table for every process of
+    torchrun and a view of all of them, and a run that was interrupted goes on where it was.
+
     Example: tg-crepe propagate features.npy --labels labels.csv -o pseudo.csv --run run
+
+    Example: torchrun --nproc-per-node 2 -m tg_crepe propagate shards -o pseudo
     """
+    if holds_shards(features):
+        _check_shards(labels, run, backbone, checkpoint)
+        propagate_shards(features, out, model, force, as_json, timeout)
+        return
     check_output(out, force, (".csv", ".parquet"))
     _check_images(features, backbone, checkpoint, labels)
     if run is not None:
@@ -84,6 +102,15 @@ def propagate(
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if result.status != "converged":
         raise DidNotConverge
+
+
+def _check_shards(*others: object) -> None:
+    """Shards hold their labels and their graph."""
+    if any(other is not None for other in others):
+        raise typer.BadParameter(
+            "they do not go with a folder of shards, which hold their labels and features",
+            param_hint="'--labels', '--run', '--backbone', '--checkpoint'",
+        )
 
 
 def _check_images(features: Path, backbone: str | None, checkpoint: Path | None, labels: Path | None) -> None:

@@ -26,14 +26,15 @@ def dirichlet_energy(u: Tensor, graph: CanonicalGraph, p: float) -> Tensor:
     check_positive("p", p)
     if p < 1:
         raise ValueError(f"'p' must be >= 1 (below, the energy is not convex), got {p}")
-    degree = graph.degree.double()
+    over = graph.communicator
+    degree = graph.local_degree.double()
     scale = torch.where(degree > 0, degree.pow(-1 / p), torch.zeros_like(degree))
-    v = u.double() * scale.unsqueeze(-1)
+    v = over.halo(u).double() * scale.unsqueeze(-1)
     first, second = graph.edge_index
     difference = (v[first] - v[second]).abs_()
     if p != 1:
         difference = difference.pow_(p)
-    return (graph.edge_weight.double().unsqueeze(-1) * difference).sum(dim=0)
+    return over.sum((graph.counted_weight.unsqueeze(-1) * difference).sum(dim=0))
 
 
 def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:

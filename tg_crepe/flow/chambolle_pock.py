@@ -47,6 +47,14 @@ class Backend(Protocol):
         """One iteration with primal step ``rho`` and extrapolation ``theta``; it may overwrite the given state."""
         ...
 
+    def by_slot(self, dual: Tensor) -> Tensor:
+        """The dual of every directed edge, in the order of the graph's rows, whatever the layout of the backend."""
+        ...
+
+    def from_slots(self, dual: Tensor) -> Tensor:
+        """The dual in the layout of the backend, from that of every directed edge."""
+        ...
+
     def energy(self, u: Tensor) -> Tensor:
         """The energy J of every class, in double precision, of shape :obj:`[num_classes]`."""
         ...

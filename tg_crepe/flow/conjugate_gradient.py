@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.flow.trace import Status, Trace
+from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.typing import OptTensor
 
 
@@ -43,6 +44,7 @@ def conjugate_gradient(
     tol: float = 1e-6,
     max_iterations: int = 1000,
     x0: OptTensor = None,
+    over: Communicator = ALONE,
 ) -> CGResult:
     r"""Solves :math:`A x^l = b^l` for all columns at once, :math:`A` symmetric and positive definite.
 
@@ -60,6 +62,8 @@ def conjugate_gradient(
         tol (float, optional): The relative residual. (default: :obj:`1e-6`)
         max_iterations (int, optional): The limit. (default: :obj:`1000`)
         x0 (torch.Tensor, optional): Where to start, of the shape of ``rhs``. (default: :obj:`None`, at zero)
+        over (Communicator, optional): What connects the processes that hold other rows.
+            (default: one process holds all)
     """
     check_positive("tol", tol)
     check_count("max_iterations", max_iterations)
@@ -69,8 +73,8 @@ def conjugate_gradient(
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
         if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size
-            return (a.t() @ b).diagonal().double()
-        return (a * b).sum(dim=0, dtype=torch.float64)
+            return over.sum((a.t() @ b).diagonal().double())
+        return over.sum((a * b).sum(dim=0, dtype=torch.float64))
 
     size = dot(rhs, rhs).sqrt()
     x = torch.zeros_like(rhs) if x0 is None else x0 * (size > 0)

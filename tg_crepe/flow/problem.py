@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe._sums import inner, norm, squared_distance
 from tg_crepe.energy.constraint import Constraint
+from tg_crepe.graph.communicator import ALONE, Communicator
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,22 @@ class InnerProblem:
         linear (torch.Tensor): :math:`\mathbf{c}`, of the same shape.
         time_step (float): :math:`\delta t > 0`.
         constraint (Constraint): The set :math:`C`.
+        over (Communicator, optional): What connects the processes that hold other nodes.
+            (default: one process holds all)
     """
 
     u_prev: Tensor
     linear: Tensor
     time_step: float
     constraint: Constraint
+    over: Communicator = ALONE
 
     def smooth_part(self, u: Tensor) -> Tensor:
         r""":math:`\frac{1}{2\delta t} \|\mathbf{u} - \mathbf{u}_k\|^2 - \langle \mathbf{c}, \mathbf{u} \rangle`, a
         scalar in double precision.
         """
-        return squared_distance(u, self.u_prev) / (2 * self.time_step) - inner(self.linear, u)
+        distance = squared_distance(u, self.u_prev, self.over)
+        return distance / (2 * self.time_step) - inner(self.linear, u, self.over)
 
     def lagrangian_minimiser(self, divergence: Tensor) -> Tensor:
         r""":math:`\mathbf{u}(\mathbf{z}) = \mathrm{proj}_C(\mathbf{u}_k + \delta t (\mathbf{c} - K^*\mathbf{z}))`.
@@ -58,7 +63,7 @@ class InnerProblem:
             divergence (torch.Tensor): :math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`.
         """
         u = self.lagrangian_minimiser(divergence)
-        return self.smooth_part(u) + inner(u, divergence)
+        return self.smooth_part(u) + inner(u, divergence, self.over)
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,8 @@ def certify(problem: InnerProblem, u: Tensor, energies: Tensor, divergence: Tens
     energy = energies.sum()
     minimiser = problem.lagrangian_minimiser(divergence)
     tiny = torch.finfo(torch.float64).tiny
-    slackness = (energy - inner(u, divergence)) / energy.clamp(min=tiny)
-    stationarity = squared_distance(u, minimiser).sqrt() / norm(u).clamp(min=tiny)
+    slackness = (energy - inner(u, divergence, problem.over)) / energy.clamp(min=tiny)
+    stationarity = squared_distance(u, minimiser, problem.over).sqrt() / norm(u, problem.over).clamp(min=tiny)
     return Certificate(
         energy=energies,
         primal=problem.smooth_part(u) + energy,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,8 @@ from tg_crepe.flow.chambolle_pock import Backend, solve_inner
 from tg_crepe.flow.problem import Certificate, InnerProblem
 from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.keeper import KeptFlow
 from tg_crepe.typing import OptTensor
 
 #: A step that finds no descent although its gap is this small (relative to the energy) has found the end of the flow.
@@ -57,17 +59,19 @@ class _Point:
 class _Standing:
     """Counts the steps since a label last changed or the ratio last moved."""
 
-    def __init__(self, u: Tensor, exclusive: bool) -> None:
+    def __init__(self, u: Tensor, exclusive: bool, over: Communicator) -> None:
         self._exclusive = exclusive
+        self._over = over
         self._label = self._labels(u)
-        self._steps = 0
+        self.count = 0
 
     def steps(self, u: Tensor, ratio_stands: bool) -> int:
         """The count after a step to ``u``."""
         label = self._labels(u)
-        self._steps = self._steps + 1 if ratio_stands and torch.equal(label, self._label) else 0
+        changed = self._over.max((label != self._label).any().long())
+        self.count = self.count + 1 if ratio_stands and not bool(changed) else 0
         self._label = label
-        return self._steps
+        return self.count
 
     def _labels(self, u: Tensor) -> Tensor:
         return u.argmax(dim=1) if self._exclusive else u > 0
@@ -172,44 +176,63 @@ class RatioFlow:
             dual (torch.Tensor, optional): The dual to start with, of an earlier result. (default: :obj:`None`, zero)
         """
         constraint = constraint or Constraint()
+        over = graph.communicator
+        kept = over.keeper.resume(graph)
+        if kept is not None and kept.status is not None:
+            return FlowResult(kept.u, kept.u.new_zeros(0), Trace.from_dict(kept.trace), kept.status)
         backend = make_backend(self.backend, graph)
         clock = self._clock()
-        u = u / norm(u).to(u.dtype)
-        dual = None if dual is None else dual.clone()  # backends work in place
-        point = self._evaluate(u, backend.energy(u), graph)
         trace = Trace()
-        self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
+        if kept is None:
+            u = u / norm(u, over).to(u.dtype)
+            dual = None if dual is None else dual.clone()  # backends work in place
+            point = self._evaluate(u, backend.energy(u), graph)
+            self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
+        else:
+            u, dual, trace = kept.u, _given(kept.dual, backend), Trace.from_dict(kept.trace)
+            point = self._evaluate(u, kept.energy, graph)
         status: Status = "converged" if self._has_clock else "step_limit"
         exclusive = isinstance(constraint, (Coupling, LabelCoupling))
-        standing = None if self.patience is None or self._has_clock else _Standing(u, exclusive)
-        for step, raw_step in enumerate(tqdm(clock, desc="ratio flow", delay=3, disable=None, leave=False), start=1):
-            scale = float(absolute_sum(u)) / u.numel() if self.relative else 1.0
+        standing = None if self.patience is None or self._has_clock else _Standing(u, exclusive, over)
+        if standing is not None and kept is not None:
+            standing.count = kept.still
+        bar = tqdm(clock, desc="ratio flow", delay=3, disable=None if over.rank == 0 else True, leave=False)
+        for step, raw_step in enumerate(bar, start=1):
+            if kept is not None and step <= kept.step:
+                continue
+            scale = float(absolute_sum(u, over)) / (graph.total_nodes * u.size(1)) if self.relative else 1.0
             here = constraint.at(self.eps * scale)
-            if self._has_vanished(point, u) and float(here.margin_violation(u)) == 0:
+            if self._has_vanished(point, u, over) and float(_largest(here.margin_violation, u, over)) == 0:
                 status = "converged"
                 break
-            problem = InnerProblem(u, point.linear, raw_step * scale, here)
+            problem = InnerProblem(u, point.linear, raw_step * scale, here, over)
             u_half, dual, certificate, iterations, accepted = self._step(problem, backend, dual, point)
             gap = float(certificate.gap)
             if not accepted:
                 # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
                 status = "converged" if gap <= _END_GAP * float(point.energy.sum()) else "stalled"
                 break
-            size = norm(u_half)
+            size = norm(u_half, over)
             u_next = u_half / size.to(u.dtype)
-            change = float(squared_distance(u_next, u).sqrt())
+            change = float(squared_distance(u_next, u, over).sqrt())
             following = self._evaluate(u_next, certificate.energy / size, graph)  # J is one-homogeneous
             decrease = float((following.norm * (point.ratio - following.ratio)).sum())
             self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
             total = float(point.energy.sum())
             moved = abs(decrease) / total if total > 0 else 0.0  # with label priors the ratio may rise as well
             u, point = u_next, following
+            still = standing is not None and standing.steps(u, moved <= _STILL) >= (self.patience or 1)
+            if over.keeper.wanted:
+                count = 0 if standing is None else standing.count
+                slots = backend.by_slot(dual)
+                over.keeper.keep(graph, KeptFlow(step, u, slots, point.energy, count, None, trace.to_dict()))
             if self._has_clock:
                 continue
-            still = standing is not None and standing.steps(u, moved <= _STILL) >= (self.patience or 1)
             if still or change <= self.tol or moved <= self.tol**2:
                 status = "converged"
                 break
+        if over.keeper.wanted:
+            over.keeper.keep(graph, KeptFlow(len(trace), u, None, point.energy, 0, status, trace.to_dict()))
         return FlowResult(u, dual if dual is not None else backend.start(u).dual, trace, status)
 
     @property
@@ -221,15 +244,16 @@ class RatioFlow:
             return [float(self.time_step)] * self.max_steps
         return [float(value) for value in self.time_step]
 
-    def _has_vanished(self, point: _Point, u: Tensor) -> bool:
+    def _has_vanished(self, point: _Point, u: Tensor, over: Communicator) -> bool:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
-        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(absolute_sum(u))
+        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(absolute_sum(u, over))
 
     def _evaluate(self, u: Tensor, energy: Tensor, graph: CanonicalGraph) -> _Point:
         """H, R and the linear term R (q − q̃) at a point of known J."""
-        norm, q = self.normaliser(u, graph.degree)
+        over = graph.communicator
+        norm, q = self.normaliser(u, graph.degree, over)
         value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
-        linear = q.sub_(along_degree(q, graph.degree)).mul_(value.to(q.dtype))  # q is no one else's
+        linear = q.sub_(along_degree(q, graph.degree, over)).mul_(value.to(q.dtype))  # q is no one else's
         return _Point(energy, norm, value, linear)
 
     def _step(
@@ -268,6 +292,7 @@ class RatioFlow:
         iterations: int,
     ) -> None:
         """One row of the trace."""
+        over = graph.communicator
         trace.append(
             step=step,
             energy=point.energy,
@@ -277,8 +302,18 @@ class RatioFlow:
             change=change,
             gap=gap,
             inner_iterations=iterations,
-            half_norm=norm(u_half),
-            degree_violation=weighted_sum(graph.degree, u).abs().max(),
-            coupling_violation=constraint.coupling_violation(u_half),
-            margin_violation=constraint.margin_violation(u_half),
+            half_norm=norm(u_half, over),
+            degree_violation=weighted_sum(graph.degree, u, over).abs().max(),
+            coupling_violation=_largest(constraint.coupling_violation, u_half, over),
+            margin_violation=_largest(constraint.margin_violation, u_half, over),
         )
+
+
+def _largest(violation: Callable[[Tensor], Tensor], u: Tensor, over: Communicator) -> Tensor:
+    """The largest violation on any process, of which one may have no node."""
+    return over.max(violation(u) if u.numel() else u.new_zeros(()))
+
+
+def _given(dual: OptTensor, backend: Backend) -> OptTensor:
+    """The dual of a state that was kept."""
+    return None if dual is None else backend.from_slots(dual)

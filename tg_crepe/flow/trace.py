@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,9 +41,22 @@ class Trace:
             raise KeyError(f"no column {name!r}; there are {', '.join(map(repr, self._columns))}")
         return torch.stack(self._columns[name])
 
+    @staticmethod
+    def from_dict(columns: dict[str, list[Any]]) -> Trace:
+        """The trace of columns that :meth:`to_dict` made."""
+        trace = Trace()
+        for row in zip(*columns.values(), strict=True):
+            trace.append(**{name: _exactly(value) for name, value in zip(columns, row, strict=True)})
+        return trace
+
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns as plain Python lists."""
         return {name: self[name].tolist() for name in self}
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(rows={len(self)}, columns={list(self)})"
+
+
+def _exactly(value: Any) -> Tensor:
+    """A number or a list of them in full precision."""
+    return torch.from_numpy(np.asarray(value))

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_tensor, first_indices
-from tg_crepe.graph.components import connected_components
+from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.graph.components import connected_components, shared_components
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: How the two directions of a pair are combined into one weight; a direction that is absent counts as 0.
@@ -23,18 +24,24 @@ SYMMETRIZE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class CanonicalGraph:
-    r"""An undirected weighted graph, every edge once.
+    r"""An undirected weighted graph, every edge once, or the part of it that one of several processes holds.
+
+    A part has its own nodes, numbered first, and behind them those of other parts that an edge leads to, the halo. An
+    edge between two parts stands in both of them. Tensors of nodes have a row for each own node; to look across an
+    edge takes a :meth:`Communicator.halo`, which is the identity for a whole graph.
 
     Args:
         edge_index (torch.Tensor): The edges :math:`(i, j)` with :math:`i < j`, sorted, of shape
             :obj:`[2, num_edges]`.
         edge_weight (torch.Tensor): The weights :math:`w_{ij} > 0`, of shape :obj:`[num_edges]`.
-        num_nodes (int): The number of nodes.
+        num_nodes (int): The number of (own) nodes.
+        communicator (Communicator, optional): What connects the parts. (default: one process holds all)
     """
 
     edge_index: Tensor
     edge_weight: Tensor
     num_nodes: int
+    communicator: Communicator = ALONE
 
     @property
     def num_edges(self) -> int:
@@ -42,38 +49,91 @@ class CanonicalGraph:
         return self.edge_weight.numel()
 
     @cached_property
+    def total_nodes(self) -> int:
+        """The number of nodes of all parts."""
+        return int(self.communicator.sum(torch.tensor(self.num_nodes, device=self.edge_weight.device)))
+
+    @property
+    def num_halo(self) -> int:
+        """The number of nodes of other parts that an edge leads to."""
+        return self.communicator.num_halo
+
+    @property
+    def num_local(self) -> int:
+        """The number of own and halo nodes."""
+        return self.num_nodes + self.num_halo
+
+    @cached_property
     def degree(self) -> Tensor:
         r"""The weighted degree :math:`d_i = \sum_j w_{ij}`, of shape :obj:`[num_nodes]`."""
-        total = self.edge_weight.new_zeros(self.num_nodes, dtype=torch.float64)
+        total = self.edge_weight.new_zeros(self.num_local, dtype=torch.float64)
         for end in self.edge_index:
             total.index_add_(0, end, self.edge_weight.double())
-        return total.to(self.edge_weight.dtype)
+        return total[: self.num_nodes].to(self.edge_weight.dtype)
+
+    @cached_property
+    def local_degree(self) -> Tensor:
+        """The weighted degree of own and halo nodes, of shape :obj:`[num_local]`."""
+        return self.communicator.halo(self.degree)
+
+    @property
+    def counted_weight(self) -> Tensor:
+        """The weights for sums over all edges in double precision: halved where another part counts the edge too."""
+        weight = self.edge_weight.double()
+        return torch.where(self.edge_index[1] < self.num_nodes, weight, weight / 2) if self.num_halo else weight
+
+    @property
+    def oriented_index(self) -> Tensor:
+        """The edges, each from the node that all parts know by the smaller number, of shape :obj:`[2, num_edges]`."""
+        if self.communicator.number is None:
+            return self.edge_index
+        first, second = self.communicator.number[self.edge_index]
+        return torch.where(first < second, self.edge_index, self.edge_index.flip(0))
+
+    @cached_property
+    def num_components(self) -> int:
+        """The number of connected components of the whole graph."""
+        component = self.component  # of an empty part as well: the others wait for it
+        largest = component.max() if component.numel() else component.new_tensor(-1)
+        return int(self.communicator.max(largest)) + 1
 
     @cached_property
     def component(self) -> Tensor:
         """The number of the connected component of every node, of shape :obj:`[num_nodes]`."""
-        if self.edge_weight.device.type != "cpu":
-            return connected_components(self.edge_index, self.num_nodes)
+        if self.communicator.world_size > 1:
+            return shared_components(self._part_component(), self.edge_index, self.communicator)
+        return self._part_component()
+
+    def _part_component(self) -> Tensor:
+        """The components by edges between own nodes alone."""
+        if self.edge_weight.device.type != "cpu" or self.num_nodes == 0:
+            within = self.edge_index[:, self.edge_index[1] < self.num_nodes]
+            return connected_components(within, self.num_nodes)
         from scipy.sparse.csgraph import connected_components as scipy_components  # several times quicker
 
         return torch.from_numpy(scipy_components(self.scipy_pattern(), directed=False)[1].astype("int64"))
 
     def scipy_pattern(self) -> Any:
-        """The directed edges as a SciPy CSR matrix of ones, for its graph routines; CPU only."""
+        """The directed edges between own nodes as a SciPy CSR matrix of ones, for its graph routines; CPU only."""
         from scipy.sparse import csr_matrix
 
         rowptr, col, _ = self.csr_pattern
         ones = torch.ones(col.numel(), dtype=torch.int8).numpy()
-        return csr_matrix((ones, col.numpy(), rowptr.numpy()), (self.num_nodes, self.num_nodes))
+        pattern = csr_matrix((ones, col.numpy(), rowptr.numpy()), (self.num_nodes, self.num_local))
+        return pattern[:, : self.num_nodes] if self.num_halo else pattern
 
     @cached_property
     def csr_pattern(self) -> tuple[Tensor, Tensor, Tensor]:
         """The directed edges by node, which do not depend on the weights.
 
-        Row pointers of shape :obj:`[num_nodes + 1]`, and for each of the :obj:`2 * num_edges` slots the other node
-        (ascending within a row) and the number of the undirected edge; 32-bit integers where they are large enough,
-        which halve the memory and spare torch a conversion in every product with a sparse matrix.
+        Row pointers of shape :obj:`[num_nodes + 1]`, and for each of the :obj:`2 * num_edges` slots (a part: one slot
+        for an edge to the halo) the other node (ascending within a row) and the number of the undirected edge; 32-bit
+        integers where they are large enough, which halve the memory and spare torch a conversion in every product with
+        a sparse matrix. In a part the other nodes ascend by the number that all parts know them by, so that the sum
+        over a row rounds as on one process.
         """
+        if self.communicator.number is not None:
+            return self._part_pattern(self.communicator.number)
         first, second = self.edge_index
         short = torch.int32 if max(self.num_nodes, 2 * self.num_edges) < 2**31 else torch.long
         below = torch.bincount(second, minlength=self.num_nodes)  # neighbours with a smaller number
@@ -91,28 +151,52 @@ class CanonicalGraph:
         col[at_first], edge[at_first] = second.to(short), number.to(short)
         return rowptr.to(short), col, edge
 
+    def _part_pattern(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        first, second = self.edge_index
+        inner = (second < self.num_nodes).nonzero().view(-1)
+        row, col = torch.cat([first, second[inner]]), torch.cat([second, first[inner]])
+        edge = torch.cat([torch.arange(self.num_edges, device=first.device), inner])
+        order = torch.argsort(number[col])
+        order = order[torch.argsort(row[order], stable=True)]
+        short = torch.int32 if max(self.num_local, row.numel()) < 2**31 else torch.long
+        rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=first.device)
+        rowptr[1:] = torch.bincount(row, minlength=self.num_nodes).cumsum(0)
+        return rowptr.to(short), col[order].to(short), edge[order].to(short)
+
+    @cached_property
+    def boundary(self) -> Tensor:
+        """Which nodes have an edge to the halo, bool of shape :obj:`[num_nodes]`."""
+        mask = torch.zeros(self.num_nodes, dtype=torch.bool, device=self.edge_weight.device)
+        mask[self.edge_index[0, self.edge_index[1] >= self.num_nodes]] = True
+        return mask
+
     @cached_property
     def adjacency(self) -> Tensor:
-        """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_nodes]`."""
+        """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_local]`."""
         rowptr, col, edge = self.csr_pattern
-        return sparse_csr(rowptr, col, self.edge_weight.index_select(0, edge), (self.num_nodes, self.num_nodes))
+        return sparse_csr(rowptr, col, self.edge_weight.index_select(0, edge), (self.num_nodes, self.num_local))
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """The product of the weight matrix with ``x`` of shape :obj:`[num_nodes, num_columns]`."""
+        return self.adjacency @ self.communicator.halo(x)
 
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
-        graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes)
-        for name in ("csr_pattern", "component"):  # they do not depend on the weights
+        graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes, self.communicator)
+        for name in ("csr_pattern", "component", "num_components", "total_nodes"):  # they do not depend on the weights
             if name in self.__dict__:
                 graph.__dict__[name] = self.__dict__[name]
         return graph
 
     def reordered(self, order: Tensor) -> CanonicalGraph:
         """The same graph with the nodes in another ``order`` of shape :obj:`[num_nodes]`."""
-        place = torch.empty_like(order)
+        place = torch.arange(self.num_local, device=order.device)  # the halo stays where it is
         place[order] = torch.arange(self.num_nodes, device=order.device)
         first, second = place[self.edge_index]
-        key, by_key = torch.sort(torch.minimum(first, second) * self.num_nodes + torch.maximum(first, second))
-        edge_index = torch.stack([key // self.num_nodes, key % self.num_nodes])
-        graph = CanonicalGraph(edge_index, self.edge_weight[by_key], self.num_nodes)
+        key, by_key = torch.sort(torch.minimum(first, second) * self.num_local + torch.maximum(first, second))
+        edge_index = torch.stack([key // max(self.num_local, 1), key % max(self.num_local, 1)])
+        communicator = self.communicator.reordered(order)
+        graph = CanonicalGraph(edge_index, self.edge_weight[by_key], self.num_nodes, communicator)
         for name in ("degree", "component"):
             if name in self.__dict__:
                 graph.__dict__[name] = self.__dict__[name][order]
@@ -120,11 +204,13 @@ class CanonicalGraph:
 
     def subgraph(self, keep: Tensor) -> CanonicalGraph:
         """The graph on the nodes where the mask ``keep`` of shape :obj:`[num_nodes]` holds, renumbered in order."""
-        if bool(keep.all()):
+        if not bool(self.communicator.max((~keep).any().long())):
             return self
-        number = keep.cumsum(0) - 1
-        inside = keep[self.edge_index].all(dim=0)
-        return CanonicalGraph(number[self.edge_index[:, inside]], self.edge_weight[inside], int(keep.sum()))
+        communicator, kept = self.communicator.restricted(keep)
+        number = kept.cumsum(0) - 1
+        inside = kept[self.edge_index].all(dim=0)
+        edge_index = number[self.edge_index[:, inside]]
+        return CanonicalGraph(edge_index, self.edge_weight[inside], int(keep.sum()), communicator)
 
 
 def canonical_graph(

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.communicator import Communicator
 from tg_crepe.graph.spectrum import normalised_adjacency, smallest_positive_eigenpairs, without_kernel
 
 #: Graphs up to this size get the exact eigenvalue for their clock, larger ones an estimate.
@@ -35,19 +35,19 @@ def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
         block (torch.Tensor): Where the search starts on a large graph: the labels as columns, of shape
             :obj:`[num_nodes, num_columns]` with at least ``index`` columns.
     """
-    positive = min(index - 1, graph.num_nodes - int(graph.component.max()) - 1)  # counted without the zeros
+    positive = min(index - 1, graph.total_nodes - graph.num_components)  # counted without the zeros
     if positive == 0:
         return _LEAST_RATE
-    if graph.num_nodes <= _SMALL:
+    if graph.total_nodes <= _SMALL:
         value = float(smallest_positive_eigenpairs(graph, positive, residual=1e-6)[0][-1])
     else:
-        value = _krylov_estimate(normalised_adjacency(graph), positive, block, without_kernel(graph))
+        value = _krylov_estimate(graph, positive, block)
     if value <= _LEAST_RATE or math.isinf(value):
         return _LEAST_RATE
     return round(value, 1 - math.floor(math.log10(value)))
 
 
-def _krylov_estimate(matrix: Tensor, index: int, block: Tensor, project: Callable[[Tensor], Tensor]) -> float:
+def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
     r"""The ``index``-th smallest positive eigenvalue of :math:`I - S` from above, to a few per cent.
 
     Rayleigh–Ritz without the kernel on the span of :math:`B, p(S)B, p(S)^2 B, \dots`, where :math:`p` is a Chebyshev
@@ -55,13 +55,14 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor, project: Callabl
     that separate them, and a block of columns makes a product with the matrix cheap: a Lanczos iteration needs as many
     products with single vectors as this needs columns, and several times the orthogonalisation.
     """
+    matrix, project, over = normalised_adjacency(graph), without_kernel(graph), graph.communicator
     low, high = _DAMPED
     centre, radius = 1 - (low + high) / 2, (high - low) / 2
 
     def damp(x: Tensor) -> Tensor:
-        before, now = x, torch.addmm(x, matrix, x, beta=-centre / radius, alpha=1 / radius)
+        before, now = x, torch.addmm(x, matrix, over.halo(x), beta=-centre / radius, alpha=1 / radius)
         for _ in range(_DEGREE - 1):
-            following = torch.addmm(before, matrix, now, beta=-1, alpha=2 / radius)
+            following = torch.addmm(before, matrix, over.halo(now), beta=-1, alpha=2 / radius)
             before, now = now, following.sub_(now, alpha=2 * centre / radius)
         return now
 
@@ -72,14 +73,14 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor, project: Callabl
     projected = block.new_zeros(0, 0, dtype=torch.float64)
     newest, value = block, math.inf
     for place in store:
-        newest = _new_directions(project(damp(newest) if basis else newest), basis)
+        newest = _new_directions(project(damp(newest) if basis else newest), basis, over)
         if newest.size(1) == 0:
             break
         newest = place[:, : newest.size(1)].copy_(newest)
         basis.append(newest)
         # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
-        image = matrix @ newest
-        column = torch.cat([(old.t() @ image).double() for old in basis])
+        image = matrix @ over.halo(newest)
+        column = over.sum(torch.cat([(old.t() @ image).double() for old in basis]))
         known = projected.size(0)
         projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
         projected[:, known:], projected[known:, :known] = column, column[:known].t()
@@ -90,12 +91,12 @@ def _krylov_estimate(matrix: Tensor, index: int, block: Tensor, project: Callabl
     return value
 
 
-def _new_directions(x: Tensor, basis: list[Tensor]) -> Tensor:
+def _new_directions(x: Tensor, basis: list[Tensor], over: Communicator) -> Tensor:
     """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
     for _ in range(2):  # the second round removes what rounding left of the first
         for block in basis:
-            x = torch.addmm(x, block, block.t() @ x, alpha=-1)
-        size, turn = torch.linalg.eigh((x.t() @ x).double())
+            x = torch.addmm(x, block, over.sum(block.t() @ x), alpha=-1)
+        size, turn = torch.linalg.eigh(over.sum((x.t() @ x).double()))
         keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
         x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)
     return x

@@ -3,6 +3,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tg_crepe.graph.communicator import Communicator
+
 
 def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Numbers the connected components of an undirected graph.
@@ -34,3 +36,32 @@ def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
         if torch.equal(hooked, root):
             return torch.unique(root, return_inverse=True)[1]
         root = hooked
+
+
+def shared_components(part: Tensor, edge_index: Tensor, communicator: Communicator) -> Tensor:
+    """Numbers the connected components of a graph of which this process holds a part.
+
+    The components within a part take the smallest number of a node in them, and then the smallest that any part on the
+    other side of an edge knows, until nothing changes: as many rounds as a component passes from part to part.
+
+    Args:
+        part (torch.Tensor): The components by edges between own nodes alone, of shape :obj:`[num_nodes]`.
+        edge_index (torch.Tensor): The edges of the part, of shape :obj:`[2, num_edges]`; halo nodes come second.
+        communicator (Communicator): What connects the parts; it holds the number that all of them know a node by.
+
+    Returns:
+        torch.Tensor: As :func:`connected_components`, for own nodes, with the same numbers in all parts.
+    """
+    num_nodes = part.numel()
+    here, there = edge_index[:, edge_index[1] >= num_nodes]
+    assert communicator.number is not None  # of several processes
+    own = communicator.number[:num_nodes]
+    lowest = own.new_full((int(part.max()) + 1 if num_nodes else 0,), torch.iinfo(own.dtype).max)
+    lowest.scatter_reduce_(0, part, own, reduce="amin")
+    while True:
+        known = communicator.halo(lowest[part])
+        lower = lowest.scatter_reduce(0, part[here], known[there], reduce="amin")
+        changed = torch.tensor(not torch.equal(lower, lowest), dtype=torch.long, device=lowest.device)
+        if not bool(communicator.max(changed)):
+            return torch.searchsorted(communicator.union(lowest), lowest)[part]
+        lowest = lower

@@ -77,7 +77,7 @@ def knn_graph(
     unit = None
     if metric == "cosine" or kernel == "cosine":
         # In double precision: the rounding of a norm depends on the device, and must not decide about an edge.
-        unit = _unit_rows(x.double(), warn=metric == "cosine")
+        unit = unit_rows(x.double(), warn=metric == "cosine")
     points = unit if metric == "cosine" and unit is not None else x
     if backend == "approximate" or (backend == "auto" and _is_large(points) and recall < 1):
         neighbor, distance, note = approximate_neighbors(points, k, recall, memory_budget)
@@ -126,7 +126,7 @@ def _check_features(x: Tensor, k: int) -> Tensor:
     return x
 
 
-def _unit_rows(x: Tensor, warn: bool) -> Tensor:
+def unit_rows(x: Tensor, warn: bool) -> Tensor:
     """Rows of unit length; zero rows stay zero and are counted."""
     # Scaled by the largest entry first: squares of tiny or huge entries must not underflow or overflow.
     scale = x.abs().amax(dim=1, keepdim=True)

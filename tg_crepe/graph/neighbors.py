@@ -74,7 +74,7 @@ class _Answer:
         """Writes the neighbours of ``rows`` and returns the rows where they are not certain yet."""
         # One more: a row usually finds itself.
         found, rough = search(torch.searchsorted(self.base, rows), min(count + 1, self.base.numel()))
-        _validate(found, rough, self.base.numel())
+        validate(found, rough, self.base.numel())
         self.neighbor[rows], squared, error = rank_candidates(
             self.exact, rows, self.base[found], rough, self.k, self.memory_budget
         )
@@ -108,8 +108,13 @@ class _Answer:
 
 def scaled_rows(x: Tensor) -> tuple[Tensor, float]:
     """Rows in double precision divided by a power of two, which is exact: squares cannot overflow or vanish."""
-    scale = 2.0 ** (math.frexp(float(x.abs().max()))[1] - 1)
+    scale = power_of_two(float(x.abs().max()))
     return x.double() / scale, scale
+
+
+def power_of_two(largest: float) -> float:
+    """The power of two by which rows with that largest entry are divided."""
+    return 2.0 ** (math.frexp(largest)[1] - 1)
 
 
 def _attempts(answer: _Answer, backend: str) -> Iterator[tuple[Search, int, int, float]]:
@@ -130,9 +135,13 @@ def _attempts(answer: _Answer, backend: str) -> Iterator[tuple[Search, int, int,
 
 
 def _rounding_slack(points: Tensor) -> float:
-    """How far a squared distance from a search may be off: a few ulps of the largest norm."""
-    largest = float(points.double().square().sum(dim=1).max())
-    return (8 + points.size(1) ** 0.5) * torch.finfo(points.dtype).eps * 2 * largest
+    """How far a squared distance from a search may be off."""
+    return rounding_slack(float(points.double().square().sum(dim=1).max()), points.size(1), points.dtype)
+
+
+def rounding_slack(largest: float, num_features: int, dtype: torch.dtype) -> float:
+    """How far a squared distance from a search may be off: a few ulps of the largest squared norm."""
+    return (8 + num_features**0.5) * torch.finfo(dtype).eps * 2 * largest
 
 
 def rank_candidates(
@@ -156,7 +165,7 @@ def rank_candidates(
     return found.gather(1, order[:, :k]), squared[:, :k], error
 
 
-def _validate(found: Tensor, rough: Tensor, num_nodes: int) -> None:
+def validate(found: Tensor, rough: Tensor, num_nodes: int) -> None:
     """Raise if a search answered with missing, repeated or non-finite neighbours: silence would corrupt the graph."""
     ordered = found.sort(dim=1)[0]
     if bool((ordered[:, 0] < 0).any()) or bool((ordered[:, -1] >= num_nodes).any()):
@@ -181,28 +190,39 @@ def _make_search(points: Tensor, backend: str, memory_budget: float) -> tuple[Se
 
 
 def _torch_search(points: Tensor) -> Search:
-    """Blocked ``‖x‖² − 2⟨x, y⟩ + ‖y‖²`` by matrix product, then the smallest."""
+    """The blocked search among the points themselves."""
+    search = torch_queries(points)
+    return lambda rows, count: search(points[rows], count)
+
+
+def torch_queries(points: Tensor) -> Search:
+    """Blocked ``‖x‖² − 2⟨x, y⟩ + ‖y‖²`` by matrix product, then the smallest, for query points instead of rows."""
     norm = points.square().sum(dim=1)
 
-    def search(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        squared = torch.addmm(norm, points[rows], points.t(), alpha=-2)
+    def search(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        squared = torch.addmm(norm, queries, points.t(), alpha=-2)
         rough, found = squared.topk(count, dim=1, largest=False)
-        return found, (rough + norm[rows].unsqueeze(1)).clamp_(min=0)
+        return found, (rough + queries.square().sum(dim=1, keepdim=True)).clamp_(min=0)
 
     return search
 
 
 def _faiss_search(points: Tensor) -> Search:
-    """The exact flat index of faiss."""
+    """The flat index of faiss among the points themselves."""
+    search = faiss_queries(points)
+    return lambda rows, count: search(points[rows], count)
+
+
+def faiss_queries(points: Tensor) -> Search:
+    """The exact flat index of faiss, for query points instead of rows."""
     if points.device.type != "cpu":
         raise ValueError(f"'backend' = 'faiss' needs 'x' on the CPU, got {points.device}; use 'torch' there")
     faiss = require("faiss", extra="knn")
-    array = points.contiguous().numpy()
-    index = faiss.IndexFlatL2(array.shape[1])
-    index.add(array)
+    index = faiss.IndexFlatL2(points.size(1))
+    index.add(points.contiguous().numpy())
 
-    def search(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        rough, found = index.search(array[rows.numpy()], count)
+    def search(queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        rough, found = index.search(queries.contiguous().numpy(), count)
         return torch.from_numpy(found), torch.from_numpy(rough).clamp_(min=0)
 
     return search

@@ -20,10 +20,11 @@ _NOISE = 1e-12
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
     r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}` as a sparse CSR tensor; a node without edges has a zero row."""
     rowptr, col, edge = graph.csr_pattern
-    scale = torch.where(graph.degree > 0, graph.degree.rsqrt(), torch.zeros_like(graph.degree))
-    first, second = graph.edge_index
+    degree = graph.local_degree
+    scale = torch.where(degree > 0, degree.rsqrt(), torch.zeros_like(degree))
+    first, second = graph.oriented_index
     value = graph.edge_weight * scale[first] * scale[second]
-    return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_nodes))
+    return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_local))
 
 
 def smallest_eigenpairs(
@@ -48,9 +49,8 @@ def smallest_eigenpairs(
     """
     root = graph.degree.double().sqrt()
     component = graph.component
-    num_components = int(component.max()) + 1
-    volume = root.new_zeros(num_components).index_add_(0, component, root.square())
-    known = min(count, num_components)
+    volume = _volumes(graph)
+    known = min(count, graph.num_components)
     kernel = torch.zeros(graph.num_nodes, known, dtype=torch.float64, device=root.device)
     for number in range(known):
         inside = component == number
@@ -67,10 +67,8 @@ def smallest_positive_eigenpairs(
     graph: CanonicalGraph, count: int, residual: float = _RESIDUAL, max_steps: int = 400
 ) -> tuple[Tensor, Tensor]:
     """As :func:`smallest_eigenpairs`, without the zeros, of which there are as many as components."""
-    num_components = int(graph.component.max()) + 1
-    steps = min(graph.num_nodes - num_components, count + max_steps)
-    matrix = normalised_adjacency(graph).double()
-    values, vectors = _lanczos(matrix, without_kernel(graph), count, steps, residual)
+    steps = min(graph.total_nodes - graph.num_components, count + max_steps)
+    values, vectors = _lanczos(graph, count, steps, residual)
     return (1 - values).clamp(min=0), vectors
 
 
@@ -81,42 +79,50 @@ def without_kernel(graph: CanonicalGraph) -> Callable[[Tensor], Tensor]:
     """
     component = graph.component
     root = graph.degree.double().sqrt()
-    volume = root.new_zeros(int(component.max()) + 1).index_add_(0, component, root.square())
+    volume = _volumes(graph)
     unit = root / volume.sqrt()[component]  # of unit norm on every component
 
     def project(x: Tensor) -> Tensor:
         mode = unit.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
         along = x.new_zeros(volume.numel(), *x.shape[1:]).index_add_(0, component, mode * x)
-        return x - mode * along[component]
+        return x - mode * graph.communicator.sum(along)[component]
 
     return project
 
 
-def _lanczos(
-    matrix: Tensor, project: Callable[[Tensor], Tensor], wanted: int, steps: int, residual: float
-) -> tuple[Tensor, Tensor]:
-    """The ``wanted`` largest Ritz pairs of ``matrix`` on the range of ``project``, largest first."""
-    n = matrix.size(0)
+def _volumes(graph: CanonicalGraph) -> Tensor:
+    """The sum of the degrees of every component."""
+    root = graph.degree.double().sqrt()
+    return graph.communicator.sum(root.new_zeros(graph.num_components).index_add_(0, graph.component, root.square()))
+
+
+def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) -> tuple[Tensor, Tensor]:
+    """The ``wanted`` largest Ritz pairs of S without those of the kernel of I − S, largest first."""
+    matrix, project, over = normalised_adjacency(graph).double(), without_kernel(graph), graph.communicator
     generator = torch.Generator().manual_seed(0)
-    basis = matrix.new_empty(steps, n, layout=torch.strided)
+    basis = matrix.new_empty(steps, graph.num_nodes, layout=torch.strided)
     alpha, beta = basis.new_zeros(steps), basis.new_zeros(steps)
 
     def orthogonal(r: Tensor, step: int) -> Tensor:
         """The part of ``r`` that is new after ``step`` basis vectors."""
         for _ in range(2):  # twice is enough to keep the basis orthogonal to machine precision
-            r = project(r - basis[:step].t() @ (basis[:step] @ r))
+            r = project(r - basis[:step].t() @ over.sum(basis[:step] @ r))
         return r
+
+    def size(r: Tensor) -> Tensor:
+        return r.norm() if over.world_size == 1 else over.sum(r.square().sum()).sqrt()
 
     for step in range(steps):
         if step == 0 or beta[step - 1] == 0:
-            r = orthogonal(torch.randn(n, generator=generator, dtype=torch.float64).to(matrix.device), step)
-        basis[step] = r / r.norm()
-        r = matrix @ basis[step]
-        alpha[step] = basis[step] @ r
+            r = orthogonal(_random(graph, generator), step)
+        basis[step] = r / size(r)
+        r = matrix @ over.halo(basis[step])
+        alpha[step] = over.sum(basis[step] @ r)
         r = orthogonal(r, step + 1)
         # Noise means that the basis spans an invariant subspace; a fresh vector finds what lies outside of it, the
         # copies of a repeated eigenvalue for one.
-        beta[step] = torch.where(r.norm() > _NOISE, r.norm(), 0.0)
+        length = size(r)
+        beta[step] = torch.where(length > _NOISE, length, 0.0)
         last = step + 1 == steps
         if last or (step + 1 >= wanted and (step + 1) % _CHECK_EVERY == 0 and beta[step] > 0):
             tridiagonal = torch.diag(alpha[: step + 1])
@@ -127,3 +133,14 @@ def _lanczos(
             if last or bool((error <= residual * (1 - values)).all()):
                 break
     return values, basis[: step + 1].t() @ inner
+
+
+def _random(graph: CanonicalGraph, generator: torch.Generator) -> Tensor:
+    """One random number a node, the same for a node whichever process holds it."""
+    number = graph.communicator.number
+    if number is None:
+        return torch.randn(graph.num_nodes, generator=generator, dtype=torch.float64).to(graph.edge_weight.device)
+    own = number[: graph.num_nodes]
+    largest = own.max() if own.numel() else own.new_tensor(-1)
+    count = int(graph.communicator.max(largest)) + 1
+    return torch.randn(count, generator=generator, dtype=torch.float64).to(own.device)[own]

@@ -35,14 +35,14 @@ def dispersion(task: LabelTask) -> float:
     Labels drawn at random have about 1 where classes are equal, and more where they are not; labels that somebody chose
     to be equally many have 0, and then their counts say nothing of the volumes.
     """
-    count = (task.sign > 0).sum(dim=0).double()
+    count = task.positive_count.double()
     mean = count.mean()
     return float(((count - mean).square().sum() / mean) / max(count.numel() - 1, 1))
 
 
 def _labels_a_class(task: LabelTask) -> float:
     """The mean number p of labels a class."""
-    return float((task.sign > 0).sum()) / task.num_classes
+    return float(task.positive_count.sum()) / task.num_classes
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,13 @@ def _clip(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
+def found_shares(score: Tensor, task: LabelTask) -> Tensor:
+    """The share of the nodes that every class gets by the largest score, or by its label, in double precision."""
+    chosen = torch.where(task.labelled, task.y, score.argmax(dim=1))
+    counts = task.graph.communicator.sum(torch.bincount(chosen, minlength=task.num_classes))
+    return counts.double() / task.graph.total_nodes
+
+
 def balanced(score: Tensor, task: LabelTask, volume: ClassVolumes) -> OptTensor:
     r"""Hard labels whose volumes lie within a tolerance of the wanted ones, where the scores' own do not.
 
@@ -126,18 +133,12 @@ def balanced(score: Tensor, task: LabelTask, volume: ClassVolumes) -> OptTensor:
         torch.Tensor: Classes of shape :obj:`[num_nodes]`, or :obj:`None` where the scores' own are within bounds.
     """
     tolerance = 1 + (_labels_a_class(task) / _LABELS) ** 2 + dispersion(task) + volume.doubt
-    found = torch.where(task.labelled, task.y, score.argmax(dim=1))
-    share = label_shares(found, task.num_classes)
+    share = found_shares(score, task)
     wanted = _nearest_share(share, volume.share / tolerance, volume.share * tolerance)
-    if float((wanted - share).abs().max()) * found.numel() < 1:
+    if float((wanted - share).abs().max()) * task.graph.total_nodes < 1:
         return None
     matched, _ = match_volumes(score, task, wanted)
     return torch.where(task.labelled, task.y, matched.argmax(dim=1))
-
-
-def label_shares(label: Tensor, num_classes: int) -> Tensor:
-    """The share of the nodes that every class has, in double precision, of shape :obj:`[num_classes]`."""
-    return torch.bincount(label, minlength=num_classes).double() / label.numel()
 
 
 def _nearest_share(share: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -153,5 +154,5 @@ def softened(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
     prob = torch.nn.functional.one_hot(label, num_classes).to(graph.edge_weight.dtype)
     half = 0.5 / graph.degree.unsqueeze(-1)
     for _ in range(_STEPS):
-        prob = 0.5 * prob + half * (graph.adjacency @ prob)
+        prob = 0.5 * prob + half * graph.multiply(prob)
     return prob.double()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice
 from tg_crepe.flow.trace import Status, Trace
-from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
+from tg_crepe.graph.canonical import SYMMETRIZE, CanonicalGraph, canonical_graph
+from tg_crepe.graph.communicator import Communicator
 from tg_crepe.graph.locality import local_order
 from tg_crepe.models.labels import Labels, read_labels
 from tg_crepe.models.priors import check_class_prior, class_volume
@@ -86,6 +88,9 @@ class EnergyModel(BaseTransform, ABC):
     #: Whether the model answers for labelled nodes as well, instead of giving their labels back.
     _outvote = False
 
+    #: Whether the model can solve on a graph that several processes share.
+    distributed = True
+
     @abstractmethod
     def _solve(self, task: LabelTask) -> Solution:
         """Infers the class functions on the reached subgraph."""
@@ -142,23 +147,39 @@ class EnergyModel(BaseTransform, ABC):
     ) -> PropagationResult:
         """Checks, solves on the reached part, and spreads the answer over all nodes."""
         labels = read_labels(y, mask, num_classes, num_nodes)
-        graph, notes = canonical_graph(edge_index, edge_weight, labels.num_nodes, self.symmetrize)
-        if graph.edge_weight.device != labels.sign.device:
-            raise ValueError(
-                f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
-            )
-        _check_start(u0, labels)
-        reached = torch.isin(graph.component, graph.component[labels.labelled].unique())
+
+        def read_graph() -> tuple[CanonicalGraph, list[str]]:
+            graph, notes = canonical_graph(edge_index, edge_weight, labels.num_nodes, self.symmetrize)
+            if graph.edge_weight.device != labels.sign.device:
+                raise ValueError(
+                    f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
+                )
+            check_start(u0, labels)
+            return graph, notes
+
+        return self._infer(labels, read_graph, u0)
+
+    def _infer(
+        self,
+        labels: Labels,
+        read_graph: Callable[[], tuple[CanonicalGraph, list[str]]],
+        u0: OptTensor = None,
+        stacklevel: int = 5,
+    ) -> PropagationResult:
+        """Solves on the part of a graph that labels reach, and spreads the answer over all nodes."""
+        graph, notes = read_graph()  # here, so that nobody else holds it when it is let go
+        over = graph.communicator
+        reached = torch.isin(graph.component, over.union(graph.component[labels.labelled]))
         inside = reached & (graph.degree > 0)
-        usable = labels.usable(inside)
+        usable = labels.usable(inside, over)
         columns = usable.nonzero().view(-1)
-        notes += _label_notes(labels, reached, usable)
-        if notes:
-            warnings.warn("; ".join(notes), GraphWarning, stacklevel=4)
+        notes += _label_notes(labels, int(over.sum((~reached).sum())), usable)
+        if notes and over.rank == 0:
+            warnings.warn("; ".join(notes), GraphWarning, stacklevel=stacklevel)
 
         dtype = graph.edge_weight.dtype
         result = None
-        if columns.numel() and bool(inside.any()):
+        if columns.numel():
             nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
             order = local_order(part)
             if order is not None:
@@ -175,12 +196,14 @@ class EnergyModel(BaseTransform, ABC):
             solution = self._decide(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
             result = _blank(labels, reached, dtype)  # not before: what the solve needs at its peak is the most of all
             self._spread(result, labels, task, solution, nodes, columns)
-            if solution.status != "converged":
+            if solution.status != "converged" and over.rank == 0:
                 warnings.warn(
-                    f"{self.__class__.__name__} ended with status {solution.status!r}", ConvergenceWarning, stacklevel=4
+                    f"{self.__class__.__name__} ended with status {solution.status!r}",
+                    ConvergenceWarning,
+                    stacklevel=stacklevel,
                 )
         result = result or _blank(labels, reached, dtype)
-        unknown = _set_priors(result, labels, usable) if labels.multi_label else None
+        unknown = _set_priors(result, labels, usable, over) if labels.multi_label else None
         _keep_labels(result, labels, ~inside if self._outvote else torch.ones_like(inside))
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
@@ -193,11 +216,11 @@ class EnergyModel(BaseTransform, ABC):
         volume = class_volume(task, self.class_volume, "class_volume")
         solution = self._solve(task)
         score, missed = match_volumes(solution.score, task, volume)
-        if missed > _MISSED * task.graph.num_nodes:
+        if missed > _MISSED * task.graph.total_nodes and task.graph.communicator.rank == 0:
             warnings.warn(
-                f"a class misses its volume by {missed} of {task.graph.num_nodes} nodes, whose scores are tied",
+                f"a class misses its volume by {missed} of {task.graph.total_nodes} nodes, whose scores are tied",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return replace(solution, score=score)
 
@@ -247,7 +270,7 @@ def _graph_of(data: Data) -> tuple[Adjacency, OptTensor]:
     raise ValueError("'data' must hold a graph ('edge_index' or 'adj_t'), got neither; FeatureKNNGraph makes one")
 
 
-def _check_start(u0: OptTensor, labels: Labels) -> None:
+def check_start(u0: OptTensor, labels: Labels) -> None:
     """A start must fit the labels and be finite."""
     if u0 is None:
         return
@@ -257,10 +280,9 @@ def _check_start(u0: OptTensor, labels: Labels) -> None:
         raise ValueError(f"'u0' must be a finite tensor of shape [num_nodes, num_classes] = {shape}, got {got}")
 
 
-def _label_notes(labels: Labels, reached: Tensor, usable: Tensor) -> list[str]:
+def _label_notes(labels: Labels, unreached: int, usable: Tensor) -> list[str]:
     """What a user should know of the labels and where they reach, one phrase each."""
     notes = []
-    unreached = int((~reached).sum())
     if unreached:
         notes.append(f"{unreached} node(s) lie in components without a label and get no pseudo-label (-1)")
     absent = (~usable).nonzero().view(-1).tolist()
@@ -305,9 +327,9 @@ def _keep_labels(result: PropagationResult, labels: Labels, where: Tensor) -> No
         result.label = torch.where(labels.labelled & where, labels.sign.argmax(dim=1), result.label)
 
 
-def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor) -> Tensor:
+def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor, over: Communicator) -> Tensor:
     """Gives the findings that cannot be inferred their prior, and says at which entries nothing is known."""
-    positive, negative = (labels.sign > 0).sum(dim=0), (labels.sign < 0).sum(dim=0)
+    positive, negative = over.sum((labels.sign > 0).sum(dim=0)), over.sum((labels.sign < 0).sum(dim=0))
     prior = (positive + 1) / (positive + negative + 2)
     unknown = ~usable & (labels.sign == 0) & result.reached.unsqueeze(1)
     result.prob = torch.where(unknown, prior.to(result.prob.dtype), result.prob)

@@ -39,6 +39,8 @@ class CenteredKernel(EnergyModel):
         class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
+    distributed = False
+
     def __init__(
         self,
         scale: float = 1.05,

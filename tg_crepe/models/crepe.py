@@ -179,10 +179,10 @@ class CrepePropagation(EnergyModel):
         solution = run(start, graph, self._clock(rate), self.inner_iterations)
         if self.time_step is not None or task.multi_label:
             return solution
-        if (task.sign > 0).sum(dim=0).tolist() == [1, 1]:
+        if task.positive_count.tolist() == [1, 1]:
             return best_restart(task, solution, run, start, graph, rate, volume, self.time)
         label = balanced(solution.score, task, volumes) if from_labels else None
-        if label is not None and float((task.sign > 0).sum()) < 2 * task.num_classes:
+        if label is not None and float(task.positive_count.sum()) < 2 * task.num_classes:
             # One label a class has no reach of its own: that of Poisson learning is without bound.
             label = balanced(Poisson()._solve(task).score, task, volumes)
         for _ in range(_BALANCING):  # classes have lost their balance: once more, from labels that have it
@@ -219,8 +219,9 @@ def _constraint(task: LabelTask, eps: float, outvote: bool) -> Constraint:
 def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
     """A user's start with zero sum over classes and no part along the degree."""
     u = u0.double() if multi_label else u0.double() - u0.double().mean(dim=1, keepdim=True)
-    u = u - along_degree(u, graph.degree.double())
-    if not float(u.norm()) > 0:
+    over = graph.communicator
+    u = u - along_degree(u, graph.degree.double(), over)
+    if not float(over.max(u.norm())) > 0:
         raise ValueError("'u0' must differ from node to node and class to class, got a constant start")
     return u.to(u0.dtype)
 
@@ -239,6 +240,6 @@ def _decision(u: Tensor, graph: CanonicalGraph, spread: Tensor, volume: Tensor, 
 
 def _spread(u: Tensor, graph: CanonicalGraph) -> Tensor:
     """The root of the degree-weighted mean square of v = u/d."""
-    degree = graph.degree.double()
+    degree, over = graph.degree.double(), graph.communicator
     square = u.double().square().sum(dim=1)
-    return ((square / degree).sum() / degree.sum()).sqrt()
+    return (over.sum((square / degree).sum()) / over.sum(degree.sum())).sqrt()

@@ -8,7 +8,7 @@ from torch import Tensor
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.models.balance import ClassVolumes, label_shares, observed_volume
+from tg_crepe.models.balance import ClassVolumes, found_shares, observed_volume
 from tg_crepe.models.lgc import resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask
@@ -57,7 +57,7 @@ def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tens
     """The diffused sources ``x`` as shares, with class-mass normalisation."""
     degree = graph.degree.double().unsqueeze(-1)
     v = (x.double() / degree.sqrt()).clamp(min=0)
-    mass = (degree * v).sum(dim=0)
+    mass = graph.communicator.sum((degree * v).sum(dim=0))
     wanted = torch.cat([volume, 1 - volume]) if task.multi_label else volume
     v = v * (wanted / torch.where(mass > 0, mass, 1.0))
     if task.multi_label:
@@ -93,10 +93,10 @@ def reweighted_diffusion(
         x = result.x
         status = status if result.status == "converged" else result.status
         if observe:
-            observe, volumes = False, observed_volume(functools.partial(_found_shares, x, task), task, volume)
+            observe, volumes = False, observed_volume(functools.partial(_diffused_shares, x, task), task, volume)
         prob = _soft_labels(x, task, graph, volumes.share)
         if outvote:
-            around = (graph.adjacency @ prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
+            around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
             prob = torch.where(task.sign != 0, around, prob)
             support = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
             source = sources(task) * support.to(source.dtype)
@@ -105,10 +105,9 @@ def reweighted_diffusion(
     return prob, graph, volumes, status
 
 
-def _found_shares(x: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
+def _diffused_shares(x: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
     """The shares of the hard labels that diffused sources ``x`` give with class masses ``volume``."""
-    prob = _soft_labels(x, task, task.graph, volume)
-    return label_shares(torch.where(task.labelled, task.y, prob.argmax(dim=1)), task.num_classes)
+    return found_shares(_soft_labels(x, task, task.graph, volume), task)
 
 
 def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:
@@ -118,7 +117,7 @@ def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:
         prob (torch.Tensor): Soft labels :math:`P`, of shape :obj:`[num_nodes, num_classes]`.
         task (LabelTask): The task.
     """
-    soft = prob.to(task.graph.edge_weight.dtype)
+    soft = task.graph.communicator.halo(prob.to(task.graph.edge_weight.dtype))
     affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(_FLOOR, 1) ** _POWER
     return task.graph.with_weight(task.graph.edge_weight * affinity)
 
@@ -142,4 +141,4 @@ def centre(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
     degree = graph.degree.double()
     middle = 0.5 if multi_label else prob.mean(dim=1, keepdim=True)
     u = degree.unsqueeze(-1) * (prob - middle)
-    return u - along_degree(u, degree)
+    return u - along_degree(u, degree, graph.communicator)

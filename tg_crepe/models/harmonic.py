@@ -62,8 +62,8 @@ class Harmonic(EnergyModel):
 
 def _clock_weight(task: LabelTask) -> float:
     """The label weight at which a walk is absorbed at the screening rate."""
-    share = float((task.sign != 0).any(dim=1).double().mean())
-    return max(screening_rate(task) / share, 1.0)
+    known = task.graph.communicator.sum((task.sign != 0).any(dim=1).sum())
+    return max(screening_rate(task) * task.graph.total_nodes / float(known), 1.0)
 
 
 def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Solution:
@@ -79,7 +79,7 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
             :obj:`[num_classes]`.
         tol (float): The relative residual of the solver.
     """
-    weight, fixed, label_weight = task.graph.adjacency, sources(task), label_weight.to(task.sign.dtype)
+    graph, fixed, label_weight = task.graph, sources(task), label_weight.to(task.sign.dtype)
     if task.multi_label:  # findings have their own sets of known nodes, the same for present and absent
         known = (task.sign != 0).to(fixed.dtype).repeat(1, 2)
         label_weight = label_weight.expand(task.num_classes).repeat(2)
@@ -87,12 +87,11 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
         known = task.labelled.to(fixed.dtype).unsqueeze(-1)
     free = 1 - known
     # Summed, not the degree with something taken away: it stays above zero for any label weight.
-    diagonal = weight @ free + label_weight * (weight @ known)
+    diagonal = graph.multiply(free) + label_weight * graph.multiply(known)
 
     def operator(x: Tensor) -> Tensor:
-        return free * (diagonal * x - weight @ x)  # `x` is zero where it is not free
+        return free * (diagonal * x - graph.multiply(x))  # `x` is zero where it is not free
 
-    result = conjugate_gradient(
-        operator, free * label_weight * (weight @ fixed), diagonal, tol=tol, max_iterations=10_000
-    )
+    rhs = free * label_weight * graph.multiply(fixed)
+    result = conjugate_gradient(operator, rhs, diagonal, tol=tol, max_iterations=10_000, over=graph.communicator)
     return Solution(*scores(fixed + free * result.x, task), result.trace, result.status)

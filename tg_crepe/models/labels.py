@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_count, check_tensor, first_indices
+from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.mask import label_mask
 from tg_crepe.typing import OptTensor
 
@@ -35,18 +36,18 @@ class Labels:
         """The number of classes or findings."""
         return self.sign.size(1)
 
-    def usable(self, inside: Tensor) -> Tensor:
+    def usable(self, inside: Tensor, over: Communicator = ALONE) -> Tensor:
         """Which classes can be inferred from the nodes ``inside``, bool of shape :obj:`[num_classes]`.
 
         A class needs a labelled node there, a finding a known positive and a known negative.
         """
         sign = self.sign[inside]
-        usable = (sign > 0).any(dim=0)
-        return usable & (sign < 0).any(dim=0) if self.multi_label else usable
+        present = over.max(torch.stack([(sign > 0).any(dim=0), (sign < 0).any(dim=0)]).long()) > 0
+        return present.all(dim=0) if self.multi_label else present[0]
 
 
 def read_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_nodes: int | None) -> Labels:
-    """Checks labels and mask, and reads ``y`` nowhere but at the labelled nodes.
+    """Checks labels and mask, of which there must be one, and reads ``y`` nowhere but at the labelled nodes.
 
     Args:
         y (torch.Tensor): Classes of shape :obj:`[num_nodes]` or :obj:`[num_nodes, 1]`, or findings of shape
@@ -55,6 +56,14 @@ def read_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_nodes: 
         num_classes (int, optional): The number of classes.
         num_nodes (int, optional): The number of nodes.
     """
+    labels = read_some_labels(y, mask, num_classes, num_nodes)
+    if not bool(labels.labelled.any()):
+        raise ValueError("'mask' must mark at least one labelled node, got none")
+    return labels
+
+
+def read_some_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_nodes: int | None) -> Labels:
+    """:func:`read_labels` for a part of the nodes, which may be without labels."""
     check_tensor("y", y)
     if num_classes is not None:
         check_count("num_classes", num_classes)
@@ -69,10 +78,7 @@ def read_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_nodes: 
     if chosen is not None and chosen.device != y.device:
         raise ValueError(f"'mask' must be on the device of 'y', {y.device}, got {chosen.device}")
     multi_label = y.dim() == 2 and (y.size(1) > 1 or y.is_floating_point())
-    labels = (_findings if multi_label else _classes)(y, chosen, num_classes)
-    if not bool(labels.labelled.any()):
-        raise ValueError("'mask' must mark at least one labelled node, got none")
-    return labels
+    return (_findings if multi_label else _classes)(y, chosen, num_classes)
 
 
 def _classes(y: Tensor, chosen: OptTensor, num_classes: int | None) -> Labels:

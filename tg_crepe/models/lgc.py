@@ -64,7 +64,7 @@ class LGC(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         source = sources(task)
         if self.balanced:
-            source = source / source.sum(dim=0)
+            source = source / task.graph.communicator.sum(source.sum(dim=0))
         alpha = 1 / (1 + screening_rate(task)) if isinstance(self.alpha, str) else self.alpha
         result = resolvent(task.graph, source, alpha, self.tol)
         return Solution(*scores(result.x, task), result.trace, result.status)
@@ -82,11 +82,13 @@ def check_alpha(alpha: float) -> None:
 
 def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
-    matrix = normalised_adjacency(graph)
+    matrix, over = normalised_adjacency(graph), graph.communicator
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
-    return conjugate_gradient(
-        lambda x: torch.addmm(x, matrix, x, alpha=-alpha), source, tol=tol, max_iterations=10_000, x0=x0
-    )
+
+    def operator(x: Tensor) -> Tensor:
+        return torch.addmm(x, matrix, over.halo(x), alpha=-alpha)
+
+    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=over)
 
 
 def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,8 @@ class NearestNeighbor(EnergyModel):
         class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
+    distributed = False
+
     def _solve(self, task: LabelTask) -> Solution:
         distance, rounds = _path_length(task.graph, sources(task) > 0)
         # A class that no path reaches is at infinity, with closeness 0; a labelled node is at distance 0 of its own.

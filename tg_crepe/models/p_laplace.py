@@ -36,6 +36,8 @@ class PLaplace(EnergyModel):
         class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
+    distributed = False
+
     def __init__(
         self,
         p: float = 3.0,

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
+from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.lgc import resolvent
 from tg_crepe.models.task import LabelTask, Solution
@@ -46,7 +47,7 @@ class Poisson(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         component = task.graph.component
-        known, positive = _total((task.sign != 0).double(), component), _total((task.sign > 0).double(), component)
+        known, positive = (_total(x.double(), task.graph) for x in (task.sign != 0, task.sign > 0))
         mean = positive / known.clamp(min=1)
         # L is singular and its slowest modes decide: where clusters hang together by a weak edge, rounding in single
         # precision drowns them.
@@ -55,9 +56,9 @@ class Poisson(EnergyModel):
         # L = D^½ (I − S) D^½; conjugate gradients from zero stay in the range of I − S.
         result = resolvent(graph, poisson_source(task) / degree.sqrt(), 1.0, self.tol)
         u = result.x / degree.sqrt()
-        u = u - (_total(degree * u, component) / _total(degree, component))[component]
+        u = u - (_total(degree * u, graph) / _total(degree, graph))[component]
 
-        size = u.abs().max()
+        size = graph.communicator.max(u.abs().max() if u.numel() else u.new_zeros(()))
         size = torch.where(size > 0, size, 1.0)
         if task.multi_label:
             alone, only = (known > 0) & ((positive == 0) | (positive == known)), 2 * mean - 1
@@ -79,10 +80,10 @@ def poisson_source(task: LabelTask) -> Tensor:
     """
     component = task.graph.component
     known, positive = (task.sign != 0).double(), (task.sign > 0).double()
-    mean = _total(positive, component) / _total(known, component).clamp(min=1)
+    mean = _total(positive, task.graph) / _total(known, task.graph).clamp(min=1)
     return known * (positive - mean[component])
 
 
-def _total(x: Tensor, component: Tensor) -> Tensor:
+def _total(x: Tensor, graph: CanonicalGraph) -> Tensor:
     """The sum of every column over every component, of shape :obj:`[num_components, num_columns]`."""
-    return x.new_zeros(int(component.max()) + 1, x.size(1)).index_add_(0, component, x)
+    return graph.communicator.sum(x.new_zeros(graph.num_components, x.size(1)).index_add_(0, graph.component, x))

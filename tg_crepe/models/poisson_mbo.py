@@ -59,19 +59,20 @@ class PoissonMBO(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.volumes, "class_volume")
-        weight, degree = task.graph.adjacency, task.graph.degree.unsqueeze(-1)
+        graph, over = task.graph, task.graph.communicator
+        degree = graph.degree.unsqueeze(-1)
         push = self.fidelity * poisson_source(task).to(task.sign.dtype)
-        step = 1 / task.graph.degree.max()
+        step = 1 / over.max(degree.max() if degree.numel() else degree.new_zeros(()))
         score, _ = match_volumes(Poisson()._solve(task).score, task, volume)
         state, trace = _threshold(score, task), Trace()
         status: Status = "step_limit"
         for number in range(1, self.max_steps + 1):
             u = state
             for _ in range(self.inner_steps):
-                u = u + step * (weight @ u - degree * u + push)
+                u = u + step * (graph.multiply(u) - degree * u + push)
             score, missed = match_volumes(u, task, volume)
             before, state = state, _threshold(score, task)
-            changed = int((state != before).any(dim=1).sum())
+            changed = int(over.sum((state != before).any(dim=1).sum()))
             trace.append(step=number, changed=changed, missed=missed)
             if changed == 0:
                 status = "converged"

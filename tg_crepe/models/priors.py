@@ -38,7 +38,7 @@ def class_volume(task: LabelTask, class_prior: str | Tensor, name: str = "class_
     Returns:
         torch.Tensor: In double precision, of shape :obj:`[num_classes]`.
     """
-    positive = (task.sign > 0).sum(dim=0).double()
+    positive = task.positive_count.double()
     rivals = 2 if task.multi_label else task.num_classes
     if isinstance(class_prior, Tensor):
         if class_prior.numel() != task.total_classes:
@@ -51,5 +51,5 @@ def class_volume(task: LabelTask, class_prior: str | Tensor, name: str = "class_
         return volume if task.multi_label else volume / volume.sum()
     if class_prior == "uniform":
         return torch.full_like(positive, 1 / rivals)
-    known = (task.sign != 0).sum(dim=0).double()
+    known = task.known_count.double()
     return (positive + _PSEUDO_COUNT) / (known + _PSEUDO_COUNT * rivals)

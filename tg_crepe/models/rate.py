@@ -16,5 +16,5 @@ def screening_rate(task: LabelTask) -> float:
     """
     rivals = 2 if task.multi_label else task.num_classes
     eigenvalue = clock_rate(task.graph, rivals, sources(task))
-    labels = (task.sign != 0).sum(dim=0).double().mean() / rivals
+    labels = task.known_count.double().mean() / rivals
     return eigenvalue * math.sqrt(float(labels))

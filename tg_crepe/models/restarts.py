@@ -74,6 +74,6 @@ def _restarts(
     degree = task.graph.degree.double().unsqueeze(-1)
     psi = smallest_eigenpairs(task.graph, 2, residual=1e-4)[1][:, 1:] / degree.sqrt()
     u = degree * torch.cat([psi, -psi], dim=1)
-    u = u - along_degree(u, degree.view(-1))
+    u = u - along_degree(u, degree.view(-1), task.graph.communicator)
     for sign in (1, -1):
         yield run((sign * u).to(start.dtype), task.graph, clock, 40)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.models.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -57,15 +58,17 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     Returns:
         torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
     """
+    over = task.graph.communicator
     score = solution.score.double()
     centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
-    spread = centred.square().mean().sqrt()
+    spread = (over.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
     around, judged = _neighbour_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
-    sharpness = fit_sharpness(around, task.sign, known, task.multi_label) if bool(known.any()) else 1.0
+    any_known = bool(over.max(known.any().long()))
+    sharpness = fit_sharpness(around, task.sign, known, task.multi_label, over) if any_known else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
 
 
@@ -92,37 +95,40 @@ def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Ten
 
 def _neighbour_mean(graph: CanonicalGraph, score: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
     """The weighted mean of ``score`` over the unlabelled neighbours of labelled nodes, and where there is one."""
+    score, labelled = graph.communicator.halo(score), graph.communicator.halo(labelled)
     total = torch.zeros_like(score)
-    weight = score.new_zeros(graph.num_nodes)
+    weight = score.new_zeros(graph.num_local)
     between = labelled[graph.edge_index[0]] ^ labelled[graph.edge_index[1]]
     first, second = graph.edge_index[:, between]
     here, there = torch.where(labelled[first], first, second), torch.where(labelled[first], second, first)
     w = graph.edge_weight[between].double()
     total.index_add_(0, here, w.unsqueeze(-1) * score[there])
     weight.index_add_(0, here, w)
+    total, weight = total[: graph.num_nodes], weight[: graph.num_nodes]
     found = weight > 0
     return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
 
 
-def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool) -> float:
+def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, over: Communicator = ALONE) -> float:
     """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
     if multi_label:
         logit, target = around[known], sign[known].double()
-        m = target.numel()
+        m = int(over.sum(torch.tensor(target.numel(), device=target.device)))
         target = 0.5 + target * (0.5 * m / (m + 2))
 
         def slope(sharpness: float) -> float:
-            return float((logit * (torch.sigmoid(sharpness * logit) - target)).mean())
+            return float(over.sum((logit * (torch.sigmoid(sharpness * logit) - target)).sum()) / m)
 
     else:
         rows = known.all(dim=1)
         logit, target = around[rows], (sign[rows].double() + 1) / 2
-        m, num_classes = target.shape
+        m, num_classes = int(over.sum(torch.tensor(target.size(0), device=target.device))), target.size(1)
         sure = (m + 1) / (m + 2)
         target = target * sure + (1 - target) * ((1 - sure) / max(num_classes - 1, 1))
 
         def slope(sharpness: float) -> float:
-            return float((logit * (torch.softmax(sharpness * logit, dim=1) - target)).sum(dim=1).mean())
+            loss = logit * (torch.softmax(sharpness * logit, dim=1) - target)
+            return float(over.sum(loss.sum(dim=1).sum()) / m)
 
     low, high = _LOG_RANGE
     for _ in range(50):

@@ -40,6 +40,8 @@ class SparseLP(EnergyModel):
         class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
+    distributed = False
+
     def __init__(
         self,
         tol: float = 1e-5,

@@ -38,6 +38,16 @@ class LabelTask:
         return self.sign.size(1)
 
     @property
+    def positive_count(self) -> Tensor:
+        """The number of nodes known to be of every class, of shape :obj:`[num_classes]`."""
+        return self.graph.communicator.sum((self.sign > 0).sum(dim=0))
+
+    @property
+    def known_count(self) -> Tensor:
+        """The number of nodes of which it is known whether they are of a class, of shape :obj:`[num_classes]`."""
+        return self.graph.communicator.sum((self.sign != 0).sum(dim=0))
+
+    @property
     def labelled(self) -> Tensor:
         """Which nodes have a known entry, bool of shape :obj:`[num_nodes]`."""
         return (self.sign != 0).any(dim=1)

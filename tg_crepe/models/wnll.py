@@ -41,8 +41,7 @@ class WNLL(EnergyModel):
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        num_labels = (task.sign != 0).sum(dim=0)
-        return harmonic_extension(task, (1 + task.graph.num_nodes / num_labels) / 2, self.tol)
+        return harmonic_extension(task, (1 + task.graph.total_nodes / task.known_count) / 2, self.tol)
 
     def __repr__(self) -> str:
         return model_repr(self)

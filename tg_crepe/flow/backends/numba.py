@@ -48,8 +48,12 @@ class NumbaBackend:
         self.col = adjacency.col_indices().numpy()
         self.weight = adjacency.values().numpy()
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
-        self.reach = dual_step(graph.edge_index, graph.degree).index_select(0, graph.csr_pattern[2]).numpy()
-        self.chunks = _split(self.ptr)
+        self.reach = dual_step(graph.edge_index, graph.local_degree).index_select(0, graph.csr_pattern[2]).numpy()
+        # The nodes before the first one with an edge to the halo do not wait for what other processes send.
+        inner = int(graph.boundary.int().argmax()) if graph.num_halo else graph.num_nodes
+        before, after = _split(self.ptr, 0, inner), _split(self.ptr, inner, graph.num_nodes)
+        self.num_inner = len(before) - 1
+        self.chunks = before + after[1:]
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
         self._spare: tuple[Tensor, Tensor] | None = None
 
@@ -65,7 +69,18 @@ class NumbaBackend:
         return PrimalDualState(state.u, self._over_degree(state.u), state.dual)
 
     def _over_degree(self, u: Tensor) -> Tensor:
-        return u * torch.from_numpy(self.inverse).unsqueeze(-1)
+        """Own rows, and room for those of the halo, which every iteration fetches."""
+        v = u.new_empty(self.graph.num_local, u.size(1))
+        torch.mul(u, torch.from_numpy(self.inverse).unsqueeze(-1), out=v[: u.size(0)])
+        return v
+
+    def by_slot(self, dual: Tensor) -> Tensor:
+        """The dual of every directed edge: that is how it is kept."""
+        return dual
+
+    def from_slots(self, dual: Tensor) -> Tensor:
+        """The dual from that of every directed edge."""
+        return dual
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration; the dual is updated in place and the former ``u`` becomes a buffer."""
@@ -75,7 +90,7 @@ class NumbaBackend:
         fixed = self._prepare(problem)
         number = state.u.numpy().dtype.type
         if self._spare is None or self._spare[0].shape != state.u.shape:
-            self._spare = (torch.empty_like(state.u), torch.empty_like(state.u))
+            self._spare = (torch.empty_like(state.u), torch.empty_like(state.u_bar))
         u_new, v_new = self._spare
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
@@ -91,7 +106,10 @@ class NumbaBackend:
             primal_dual.iterate(row, self.chunks[chunk], self.chunks[chunk + 1], *arrays)
 
         with _compilation_told(state.u.size(1), number):
-            for_each_chunk(work, len(self.chunks) - 1)
+            halo = self.graph.communicator.exchange(state.u_bar)
+            for_each_chunk(work, self.num_inner)
+            halo.wait()
+            for_each_chunk(lambda chunk: work(self.num_inner + chunk), len(self.chunks) - 1 - self.num_inner)
         self._spare = (state.u, state.u_bar)
         return PrimalDualState(u_new, v_new, state.dual)
 
@@ -101,7 +119,8 @@ class NumbaBackend:
         from tg_crepe._kernels.threads import for_each_chunk
         from tg_crepe._kernels.vector import row_type
 
-        v = u.to(torch.float64, copy=True).div_(self.graph.degree.double().unsqueeze(-1)).view(-1).numpy()
+        near = self.graph.communicator.halo(u)
+        v = near.to(torch.float64, copy=True).div_(self.graph.local_degree.double().unsqueeze(-1)).view(-1).numpy()
         total = np.zeros((len(self.chunks) - 1, u.size(1)))
         row = row_type(u.size(1), v.dtype)
 
@@ -110,7 +129,7 @@ class NumbaBackend:
             primal_dual.energy(row, first, last, self.ptr, self.col, self.weight, v, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
-        return torch.from_numpy(total.sum(axis=0) / 2)  # every edge was met from both ends
+        return self.graph.communicator.sum(torch.from_numpy(total.sum(axis=0) / 2))  # edges are met from both ends
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
@@ -129,7 +148,7 @@ class NumbaBackend:
             primal_dual.certify(self.chunks[chunk], self.chunks[chunk + 1], *arrays, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
-        smooth, dual, along, distance, size = torch.from_numpy(total.sum(axis=0))
+        smooth, dual, along, distance, size = problem.over.sum(torch.from_numpy(total.sum(axis=0)))
         energies = self.energy(state.u)
         energy = energies.sum()
         tiny = torch.finfo(torch.float64).tiny
@@ -186,9 +205,11 @@ def _encode(constraint: Constraint, num_nodes: int) -> tuple[int, np.ndarray, np
     return (kernels.COUPLING if isinstance(constraint, Coupling) else kernels.FREE), label, sign, 0.0
 
 
-def _split(ptr: np.ndarray) -> list[int]:
+def _split(ptr: np.ndarray, first: int = 0, last: int | None = None) -> list[int]:
     """Boundaries of chunks of nodes with about the same number of edges; they do not depend on the threads."""
-    pieces = max(1, round(int(ptr[-1]) / _EDGES_PER_CHUNK))
-    wanted = np.linspace(0, int(ptr[-1]), pieces + 1)
-    inner = np.searchsorted(ptr, wanted[1:-1])
-    return sorted({0, *inner.tolist(), ptr.size - 1})
+    last = ptr.size - 1 if last is None else last
+    start, end = int(ptr[first]), int(ptr[last])
+    pieces = max(1, round((end - start) / _EDGES_PER_CHUNK))
+    wanted = np.linspace(start, end, pieces + 1)
+    inner = np.searchsorted(ptr, wanted[1:-1]).clip(first, last)
+    return sorted({first, *inner.tolist(), last})

@@ -22,7 +22,7 @@ class ReferenceBackend:
         self.graph = graph
         self.gradient = GraphGradient()
         # Σ K ū = step · (ū_i/d_i − ū_j/d_j): the weight cancels, see `dual_step`.
-        self.step = dual_step(graph.edge_index, graph.degree).unsqueeze(-1)
+        self.step = dual_step(graph.edge_index, graph.local_degree).unsqueeze(-1)
 
     def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
         """The state at ``u``, with a zero dual unless one is given."""
@@ -36,7 +36,7 @@ class ReferenceBackend:
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration, see :func:`~tg_crepe.flow.chambolle_pock.solve_inner`."""
-        v_bar = state.u_bar * inverse_degree(self.graph.degree).unsqueeze(-1)
+        v_bar = self.graph.communicator.halo(state.u_bar * inverse_degree(self.graph.degree).unsqueeze(-1))
         first, second = self.graph.edge_index
         dual = (state.dual + self.step / rho * (v_bar[first] - v_bar[second])).clamp_(-1, 1)
         pull = rho / problem.time_step
@@ -46,7 +46,25 @@ class ReferenceBackend:
 
     def divergence(self, dual: Tensor) -> Tensor:
         r""":math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`."""
-        return self.gradient.adjoint(dual, self.graph.edge_index, self.graph.edge_weight, self.graph.degree)
+        graph = self.graph
+        divergence = self.gradient.adjoint(dual, graph.edge_index, graph.edge_weight, graph.local_degree)
+        return divergence[: graph.num_nodes]
+
+    def by_slot(self, dual: Tensor) -> Tensor:
+        """The dual of every directed edge, in the order of the graph's rows."""
+        return dual.index_select(0, self.graph.csr_pattern[2]) * self._sign()
+
+    def from_slots(self, dual: Tensor) -> Tensor:
+        """The dual from that of every directed edge."""
+        edges = dual.new_empty(self.graph.num_edges, dual.size(1))
+        edges[self.graph.csr_pattern[2].long()] = dual * self._sign()
+        return edges
+
+    def _sign(self) -> Tensor:
+        """Whether a directed edge leaves the first node of its edge, 1, or the second, −1."""
+        rowptr, col, _ = self.graph.csr_pattern
+        row = torch.repeat_interleave(torch.arange(self.graph.num_nodes, device=col.device), rowptr.diff())
+        return torch.where(row < col, 1.0, -1.0).to(self.graph.edge_weight.dtype).unsqueeze(-1)
 
     def energy(self, u: Tensor) -> Tensor:
         """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
@@ -57,5 +75,6 @@ class ReferenceBackend:
         # In double precision: the gap is a small difference of large sums.
         dual = state.dual.double()
         graph = self.graph
-        divergence = self.gradient.adjoint(dual, graph.edge_index, graph.edge_weight.double(), graph.degree.double())
-        return certify(problem, state.u, self.energy(state.u), divergence.to(torch.float64))
+        weight, degree = graph.edge_weight.double(), graph.local_degree.double()
+        divergence = self.gradient.adjoint(dual, graph.edge_index, weight, degree)[: graph.num_nodes]
+        return certify(problem, state.u, self.energy(state.u), divergence)

@@ -26,18 +26,17 @@ class TorchBackend:
     def __init__(self, graph: CanonicalGraph) -> None:
         self.graph = graph
         self.inverse = (1 / graph.degree).unsqueeze(-1)
-        reach = dual_step(graph.edge_index, graph.degree)
+        reach = dual_step(graph.edge_index, graph.local_degree)
         device, num_edges = graph.edge_weight.device, graph.num_edges
         # An edge a row: + at its first node, − at its second; the columns of a row are in order, as i < j.
         rowptr, col, edge = graph.csr_pattern
         ends = torch.arange(0, 2 * num_edges + 1, 2, device=device, dtype=col.dtype)
         self.difference = sparse_csr(
-            ends, graph.edge_index.t().reshape(-1).to(col.dtype), torch.stack([reach, -reach], dim=1).view(-1),
-            (num_edges, graph.num_nodes),
+            ends, graph.oriented_index.t().reshape(-1).to(col.dtype), torch.stack([reach, -reach], dim=1).view(-1),
+            (num_edges, graph.num_local),
         )  # fmt: skip
         row = torch.repeat_interleave(torch.arange(graph.num_nodes, device=device), rowptr.diff())
-        sign = torch.where(row < col, 1.0, -1.0).to(graph.edge_weight.dtype)
-        value = sign * graph.edge_weight.index_select(0, edge) / graph.degree[row]
+        value = self._sign() * graph.edge_weight.index_select(0, edge) / graph.degree[row]
         # Edges are sorted by their nodes, so their numbers ascend within a row as they must.
         self.divergence = sparse_csr(rowptr, edge, value, (graph.num_nodes, num_edges))
 
@@ -51,9 +50,27 @@ class TorchBackend:
         """The same point and dual without momentum."""
         return PrimalDualState(state.u, state.u, state.dual)
 
+    def by_slot(self, dual: Tensor) -> Tensor:
+        """The dual of every directed edge, in the order of the graph's rows."""
+        return dual.index_select(0, self.graph.csr_pattern[2]) * self._sign().unsqueeze(-1)
+
+    def from_slots(self, dual: Tensor) -> Tensor:
+        """The dual from that of every directed edge."""
+        edges = dual.new_empty(self.graph.num_edges, dual.size(1))
+        edges[self.graph.csr_pattern[2].long()] = dual * self._sign().unsqueeze(-1)
+        return edges
+
+    def _sign(self) -> Tensor:
+        """Whether a directed edge leaves the first node of its edge, 1, or the second, −1."""
+        rowptr, _, edge = self.graph.csr_pattern
+        row = torch.repeat_interleave(torch.arange(self.graph.num_nodes, device=edge.device), rowptr.diff())
+        first = self.graph.oriented_index[0].index_select(0, edge)
+        return torch.where(row == first, 1.0, -1.0).to(self.graph.edge_weight.dtype)
+
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration; the dual is updated in place."""
-        dual = state.dual.addmm_(self.difference, state.u_bar * self.inverse, alpha=1 / rho).clamp_(-1, 1)
+        v_bar = self.graph.communicator.halo(state.u_bar * self.inverse)
+        dual = state.dual.addmm_(self.difference, v_bar, alpha=1 / rho).clamp_(-1, 1)
         pull = rho / problem.time_step
         forward = state.u + rho * problem.linear + pull * problem.u_prev
         u = problem.constraint.project(forward.addmm_(self.divergence, dual, alpha=-rho).div_(1 + pull))
@@ -61,12 +78,13 @@ class TorchBackend:
 
     def energy(self, u: Tensor) -> Tensor:
         """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
-        v = u.double() / self.graph.degree.double().unsqueeze(-1)
+        over = self.graph.communicator
+        v = over.halo(u).double() / self.graph.local_degree.double().unsqueeze(-1)
         total = v.new_zeros(u.size(1))
         edges = self.graph.edge_index.split(_EDGES_AT_A_TIME, dim=1)
-        for (first, second), weight in zip(edges, self.graph.edge_weight.split(_EDGES_AT_A_TIME), strict=True):
-            total += weight.double() @ (v[first] - v[second]).abs_()
-        return total
+        for (first, second), weight in zip(edges, self.graph.counted_weight.split(_EDGES_AT_A_TIME), strict=True):
+            total += weight @ (v[first] - v[second]).abs_()
+        return over.sum(total)
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""

@@ -1,0 +1,213 @@
+"""Processes of a group for the tests, and what they do; a function here is run by every rank."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from distributed_problems import SharedProblem
+from torch import Tensor
+
+from tg_crepe.distributed import Checkpoints, Shard, ShardError, Traffic, propagate
+from tg_crepe.distributed.communicator import RankCommunicator
+from tg_crepe.models import CrepePropagation, EnergyModel, get_energy_model
+
+#: A server that has imported everything and forks the ranks: each of them would need seconds for it.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    ["rank_jobs", "torch", "tg_crepe.models", "tg_crepe.distributed", "scipy.sparse.csgraph"]
+)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """How a rank ended that returned nothing."""
+
+    message: str
+
+
+def run_ranks(
+    world_size: int, job: Callable[..., Any], *args: Any, seconds: float = 60, limit: float = 300
+) -> list[Any]:
+    """What ``job(*args)`` returns on every rank of a new group of processes, :class:`Failed` where it did not.
+
+    Args:
+        world_size (int): The number of processes.
+        job (callable): A function of this module.
+        *args: Its arguments.
+        seconds (float): The time-out of a collective.
+        limit (float): Seconds after which the processes are ended.
+    """
+    results: Any = _CONTEXT.Queue()
+    found: dict[int, Any] = {}
+    end = time.monotonic() + limit
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        processes = [
+            _CONTEXT.Process(target=_rank, args=(rank, world_size, store, seconds, results, job, args))
+            for rank in range(world_size)
+        ]
+        for process in processes:
+            process.start()
+        while len(found) < world_size and time.monotonic() < end:
+            try:
+                rank, value = results.get(timeout=0.2)
+                found[rank] = pickle.loads(value)
+            except queue.Empty:
+                for rank, process in enumerate(processes):
+                    if process.exitcode:
+                        found.setdefault(rank, Failed(f"exit code {process.exitcode}"))
+        for process in processes:
+            process.join(timeout=max(1.0, min(20.0, end - time.monotonic())))
+            if process.is_alive():
+                process.kill()
+                process.join()
+    return [found.get(rank, Failed("no answer")) for rank in range(world_size)]
+
+
+def _rank(
+    rank: int,
+    world_size: int,
+    store: Path,
+    seconds: float,
+    results: Any,
+    job: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> None:
+    torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    warnings.simplefilter("ignore")
+    value: Any
+    try:
+        dist.init_process_group(
+            "gloo", f"file://{store}", rank=rank, world_size=world_size, timeout=timedelta(seconds=seconds)
+        )
+        value = job(*args)
+    except Exception as error:
+        value = Failed(f"{type(error).__name__}: {error}")
+    # Whole, since torch would share memory that is gone with this process.
+    results.put((rank, pickle.dumps(value)))
+    results.close()
+    results.join_thread()
+    if isinstance(value, Failed):
+        os._exit(0)  # the others may be gone, and a group does not end without them
+    dist.destroy_process_group()
+
+
+def infer(problems: list[SharedProblem], model: EnergyModel, u0: bool) -> list[tuple[Tensor, Tensor, Tensor, Traffic]]:
+    """The nodes of this rank, their class functions and labels, and what it has told the others."""
+    answers = []
+    for problem in problems:
+        shard, traffic = shard_of(problem), Traffic()
+        start = problem.start()[shard.node_id] if u0 else None
+        result = propagate(model, shard, start, traffic=traffic)
+        answers.append((shard.node_id, result.u, result.label, traffic))
+    return answers
+
+
+def shard_of(problem: SharedProblem) -> Shard:
+    """The shard of this rank."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    owner = problem.blocks(world_size)
+    return Shard.from_graph(problem.edge_index, problem.edge_weight, owner, rank, world_size, problem.y, problem.mask)
+
+
+def wrong(problem: SharedProblem) -> dict[str, str]:
+    """What this rank is told when something is wrong on the second one."""
+    shard = shard_of(problem)
+    second = dist.get_rank() == 1
+    cases = {
+        "classes": (CrepePropagation(), replace(shard, num_classes=3) if second else shard),
+        "dtype": (CrepePropagation(), replace(shard, weight=shard.weight.double()) if second else shard),
+        "model": (CrepePropagation(eps=0.5 if second else 1.0), shard),
+        "labels": (CrepePropagation(), replace(shard, y=None) if second else shard),
+        "mask": (CrepePropagation(), replace(shard, mask=torch.zeros_like(shard.mask))),
+        "world": (CrepePropagation(), replace(shard, world_size=3) if second else shard),
+        "unfit": (get_energy_model("sparse_lp"), shard),
+    }
+    told = {}
+    for name, (model, own) in cases.items():
+        try:
+            propagate(model, own)
+        except ShardError as error:
+            told[name] = str(error)
+    return told
+
+
+def collectives() -> dict[str, Any]:
+    """One of each on nodes 0 1 | 2, with the edges 0–1 and 1–2."""
+    rank = dist.get_rank()
+    first = rank == 0
+    send = [torch.tensor([], dtype=torch.long), torch.tensor([1])] if first else [torch.tensor([0]), torch.tensor([])]
+    number = torch.tensor([0, 1, 2]) if first else torch.tensor([2, 1])
+    over = RankCommunicator(send, [0, 1] if first else [1, 0], number)
+    own = number[: 2 if first else 1]
+    restricted, kept = over.restricted(own != 1)
+    return {
+        "sum": over.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
+        "max": over.max(torch.tensor(rank)),
+        "union": over.union(torch.tensor([5, 3, 3]) if first else torch.tensor([4, 5, 9, 9])),
+        "halo": over.halo(torch.stack([own, 10 * own], dim=1).float()),
+        "flags": over.halo(own == 2),
+        "kept": kept,
+        "restricted": restricted.halo(own[own != 1]),
+        "traffic": over.traffic,
+    }
+
+
+def silent_rank() -> None:
+    """The last rank does not come to a sum."""
+    if dist.get_rank() == dist.get_world_size() - 1:
+        time.sleep(12)
+        os._exit(0)
+    RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([])).sum(torch.zeros(1))
+
+
+class _Killing(Checkpoints):
+    """Ends the last rank in the middle of a flow, by the signal that nobody can catch."""
+
+    def __init__(self, folder: Path, run: dict[str, Any], flow: int, step: int) -> None:
+        super().__init__(folder, run)
+        self._moment = (flow, step)
+
+    def keep(self, graph: Any, state: Any) -> None:
+        if (self._flow, state.step) == self._moment and dist.get_rank() == dist.get_world_size() - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().keep(graph, state)
+
+
+def kept_flow(problem: SharedProblem, folder: Path, killed: tuple[int, int] | None) -> tuple[Tensor, Tensor, Tensor]:
+    """A run that is kept in a folder, in which a rank may be killed in a flow at a step."""
+    run = {"of": "the tests"}
+    keeper = Checkpoints(folder, run) if killed is None else _Killing(folder, run, *killed)
+    shard = shard_of(problem)
+    result = propagate(CrepePropagation(), shard, keeper=keeper)
+    return shard.node_id, result.u, result.label
+
+
+def command(*lines: list[str]) -> list[tuple[int, str]]:
+    """Exit code and stderr of command lines, run one after the other as torchrun would run them on this rank."""
+    from tg_crepe.cli.app import run
+
+    os.environ["RANK"] = str(dist.get_rank())
+    answers = []
+    for line in lines:
+        with contextlib.redirect_stderr(io.StringIO()) as told, contextlib.redirect_stdout(io.StringIO()):
+            code = run(line)
+        answers.append((code, told.getvalue()))
+    return answers

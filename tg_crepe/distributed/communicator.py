@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tg_crepe.distributed.traffic import Traffic
+from tg_crepe.distributed.transport import ProcessTransport, Transport
+from tg_crepe.graph.communicator import Exchange
+from tg_crepe.graph.keeper import FORGETFUL, Keeper
+
+
+class _Nothing:
+    def wait(self) -> None:
+        """There is no halo."""
+
+
+class RankCommunicator:
+    r"""The :class:`~tg_crepe.graph.communicator.Communicator` of a process of ``torch.distributed``.
+
+    A halo exchange is one :func:`torch.distributed.all_to_all_single`; the rows that arrive are written where they
+    belong, behind the own ones. Every rank makes the same calls in the same order.
+
+    Args:
+        send (sequence): For every rank the own rows that it needs, in the order of its halo.
+        recv_counts (sequence): For every rank how many rows of the halo it owns.
+        number (torch.Tensor): The global numbers of own and halo nodes, of shape :obj:`[num_nodes + num_halo]`.
+        keeper (Keeper, optional): Where flows leave their state. (default: nowhere)
+        traffic (Traffic, optional): What counts bytes and calls. (default: a new one)
+        transport (Transport, optional): What carries out the collectives.
+            (default: the process group of ``torch.distributed``)
+    """
+
+    def __init__(
+        self,
+        send: Sequence[Tensor],
+        recv_counts: Sequence[int],
+        number: Tensor,
+        keeper: Keeper = FORGETFUL,
+        traffic: Traffic | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.transport: Transport = ProcessTransport() if transport is None else transport
+        self.rank, self.world_size = self.transport.rank, self.transport.world_size
+        self.number: Tensor | None = number
+        self.keeper = keeper
+        self.traffic = traffic if traffic is not None else Traffic()
+        self.num_halo = sum(recv_counts)
+        self._send = [rows.long() for rows in send]
+        self._rows = torch.cat(self._send)
+        self._send_counts = [rows.numel() for rows in send]
+        self._recv_counts = list(recv_counts)
+
+    def _like(self, send: Sequence[Tensor], recv_counts: Sequence[int], number: Tensor) -> RankCommunicator:
+        """Another graph of the same processes."""
+        return RankCommunicator(send, recv_counts, number, self.keeper, self.traffic, self.transport)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """The sum of a small tensor over the ranks, the same bits on all of them."""
+        return self._reduce(x, largest=False)
+
+    def max(self, x: Tensor) -> Tensor:
+        """The largest of every entry over the ranks."""
+        return self._reduce(x, largest=True)
+
+    def _reduce(self, x: Tensor, largest: bool) -> Tensor:
+        if self.world_size == 1:
+            return x
+        x = x.clone(memory_format=torch.contiguous_format)
+        self.transport.all_reduce(x, largest)
+        self.traffic.reductions += 1
+        self.traffic.bytes_reduced += x.numel() * x.element_size()
+        return x
+
+    def union(self, x: Tensor) -> Tensor:
+        """The different values of a short 1-D tensor on any rank, ascending."""
+        x = x.unique()
+        if self.world_size == 1:
+            return x
+        counts = torch.zeros(self.world_size, dtype=torch.long, device=x.device)
+        counts[self.rank] = x.numel()
+        counts = self.sum(counts)
+        padded = x.new_zeros(int(counts.max()))
+        padded[: x.numel()] = x
+        held = self.transport.all_gather(padded)
+        return torch.cat([part[:count] for part, count in zip(held, counts.tolist(), strict=True)]).unique()
+
+    def halo(self, x: Tensor) -> Tensor:
+        """Own and halo rows from own rows."""
+        if self.world_size == 1:
+            return x
+        if x.dtype == torch.bool:
+            return self.halo(x.to(torch.uint8)).bool()
+        both = x.new_empty(x.size(0) + self.num_halo, *x.shape[1:])
+        both[: x.size(0)] = x
+        self.exchange(both).wait()
+        return both
+
+    def exchange(self, x: Tensor) -> Exchange:
+        """Begins to fill the halo rows of ``x``, which has room for them, and lets the caller go on meanwhile."""
+        if self.world_size == 1:
+            return _Nothing()
+        num_own = x.size(0) - self.num_halo
+        outgoing = x.index_select(0, self._rows)
+        under_way = self.transport.all_to_all(x[num_own:], outgoing, self._recv_counts, self._send_counts)
+        width = x[:1].numel() * x.element_size()
+        self.traffic.exchanges += 1
+        self.traffic.bytes_sent += outgoing.size(0) * width
+        self.traffic.bytes_received += self.num_halo * width
+        return under_way
+
+    def reordered(self, order: Tensor) -> RankCommunicator:
+        """The same with the own nodes in another order."""
+        assert self.number is not None
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.numel(), device=order.device)
+        number = torch.cat([self.number[order], self.number[order.numel() :]])
+        send = [place[rows] for rows in self._send]
+        return self._like(send, self._recv_counts, number)
+
+    def restricted(self, keep: Tensor) -> tuple[RankCommunicator, Tensor]:
+        """The same for the own nodes where ``keep`` holds, and ``keep`` for own and halo nodes."""
+        assert self.number is not None
+        kept = self.halo(keep)
+        place = keep.cumsum(0) - 1
+        send = [place[rows[keep[rows]]] for rows in self._send]
+        recv_counts = [int(part.sum()) for part in kept[keep.numel() :].split(self._recv_counts)]
+        return self._like(send, recv_counts, self.number[kept]), kept
