@@ -222,6 +222,7 @@ class Method:
         paper (str): The row of the paper's Table 1 that it stands for. (default: none)
         slow_splits (int): How many splits a cell of more than five seconds is run on. (default: 5)
         slow_column (str): The only column where such a cell is run. (default: all)
+        connected (bool): Whether it only ends on a graph of one component. (default: :obj:`False`)
     """
 
     name: str
@@ -231,6 +232,7 @@ class Method:
     paper: str = ""
     slow_splits: int = 5
     slow_column: str = ""
+    connected: bool = False
 
     @property
     def settings(self) -> str:
@@ -274,7 +276,7 @@ METHODS = (
     Method("GraphLearning laplace", _GraphLearning("laplace"), 6, PEER, slow_splits=3),
     Method("GraphLearning laplace, WNLL", _GraphLearning("laplace", {"reweighting": "wnll"}), 4.5, PEER, slow_splits=3),
     Method("GraphLearning randomwalk (LGC, α = 0.95)", _GraphLearning("randomwalk"), 3.7, PEER, slow_splits=3),
-    Method("GraphLearning poisson", _GraphLearning("poisson"), 5, PEER, slow_splits=3),
+    Method("GraphLearning poisson", _GraphLearning("poisson"), 5, PEER, slow_splits=3, connected=True),
     Method("GraphLearning centered_kernel", _GraphLearning("centered_kernel"), 18, PEER, slow_splits=1),
     Method("GraphLearning sparse_label_propagation", _PUBLISHED_SLP, 160, PEER, "", 1, "1 %"),
     Method("PyG LabelPropagation (50 layers, α = 0.9)", _PygLabelPropagation(50, 0.9), 14, PEER, slow_splits=3),

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -32,18 +28,6 @@ def test_the_python_blocks_of_a_page_run_one_after_the_other(page, tmp_path, mon
     for line, code in python_blocks(page):
         # Blank lines in front, so that a failure names the line of the page.
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("mkdocstrings") is None, reason="the site needs the extra 'docs'")
-def test_the_site_is_built_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    built = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    )
-    assert built.returncode == 0, built.stderr
-    page = (tmp_path / "site" / "api" / "models" / "index.html").read_text(encoding="utf-8")
-    assert "\\min_{\\|\\mathbf{u}\\|_2 = 1}" in page  # CREPE's equation
-    assert not re.search(r":(?:math|obj|class|meth|func):`|\.\. (?:math|code-block)::", page)
 
 
 def test_links_between_the_pages_lead_somewhere():

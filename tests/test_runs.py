@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 
 import numpy as np
 import pytest
 import torch
 
+from tg_crepe._command_line import noted_command_line
 from tg_crepe.flow.trace import Trace
 from tg_crepe.runs import RunFolder, RunResult, staged_run
 
@@ -37,6 +39,17 @@ def test_a_new_run_says_what_it_is(run):
     run.finish("converged")
     assert run.info["status"] == "converged"
     assert run.info["settings"] == info["settings"]
+
+
+def test_a_run_knows_the_line_that_made_it(tmp_path):
+    assert RunFolder.create(tmp_path / "python", "propagate", {}).info["command_line"] is None
+    words = ["propagate", "my features.npy", "--labels", "~/l.csv"]
+    with noted_command_line("tg-crepe", words):
+        run = RunFolder.create(tmp_path / "shell", "propagate", {})
+    run.finish("converged")
+    assert run.info["command_line"] == "tg-crepe propagate 'my features.npy' --labels '~/l.csv'"
+    assert shlex.split(run.info["command_line"])[1:] == words
+    assert RunFolder.create(tmp_path / "after", "propagate", {}).info["command_line"] is None
 
 
 def test_settings_that_json_does_not_know_are_kept_as_text(tmp_path):

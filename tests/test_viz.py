@@ -237,9 +237,19 @@ def test_reliability_has_the_diagonal_and_the_calibration_error():
     diagonal, before, after = ax.lines
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
     np.testing.assert_allclose(sorted(before.get_xdata()), [0.6, 0.8, 0.9], rtol=1e-6)
-    assert before.get_marker() != after.get_marker()
+    np.testing.assert_array_equal(before.get_xdata(), after.get_xdata())
+    bins = [part for part in ax.collections if len(part.get_offsets())]
+    assert len({str(part.get_paths()[0].vertices.tolist()) for part in bins}) == 2  # a shape of its own for each
     expected = 100 * (0.1 + 0.6 + 0.2) / 3
     assert legend_of(ax) == [f"before, ECE {expected:.1f} %", f"after, ECE {expected:.1f} %"]
+
+
+def test_a_bin_of_many_predictions_has_a_large_marker():
+    prob = torch.tensor([[0.95, 0.05]] * 9 + [[0.55, 0.45]])
+    ax = plot_reliability({"all": reliability_curve(prob, torch.zeros(10, dtype=torch.long))})
+    bins = ax.collections[0]
+    small, large = bins.get_sizes()[np.argsort(np.asarray(bins.get_offsets())[:, 0])]
+    assert large > 3 * small
 
 
 def test_confusion_counts_known_pairs_in_rows_of_true_classes():

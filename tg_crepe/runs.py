@@ -19,6 +19,7 @@ import numpy as np
 
 from tg_crepe import __version__
 from tg_crepe._atomic import atomic_file, atomic_folder
+from tg_crepe._command_line import current_command_line
 from tg_crepe.datasets._files import damaged, read_arrays, read_text
 
 #: The layout of the folder; a reader refuses a folder of another one.
@@ -75,7 +76,7 @@ class RunFolder:
 
     .. code-block:: text
 
-        run.json        command, settings, seed, versions, status
+        run.json        command, its line, settings, seed, versions, status
         trace.csv       a row a step of the solver         metrics.csv     a row an epoch
         result.npz      pseudo-labels (RunResult)          graph.npz       edge_index, edge_weight, num_nodes
         thumbnails.npz  node, images                       checkpoint/     what the trainer resumes from
@@ -125,6 +126,7 @@ class RunFolder:
                 "program": "tg-crepe",
                 "format": FORMAT,
                 "command": command,
+                "command_line": current_command_line(),
                 "settings": dict(settings),
                 "seed": seed,
                 "versions": _versions(),

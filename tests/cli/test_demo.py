@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -10,13 +11,16 @@ import pytest
 pytest.importorskip("typer", reason="the demo needs the extra 'cli'")
 pytest.importorskip("rich", reason="the demo needs the extra 'cli'")
 pytest.importorskip("sklearn", reason="the demo needs the extra 'sklearn'")
-pytest.importorskip("matplotlib", reason="the demo needs the extra 'plot'")
+pytest.importorskip("matplotlib", reason="the demo needs the extra 'report'")
+pytest.importorskip("jinja2", reason="the demo needs the extra 'report'")
 
 from matplotlib.image import imread
+from sklearn.datasets import load_digits
 
 from tg_crepe.cli.app import run
 
 PICTURES = ["certainty.png", "energy.png", "two_moons.png"]
+WRITTEN = sorted([*PICTURES, "report.html", "run"])
 
 
 @pytest.fixture(scope="module")
@@ -44,27 +48,46 @@ def test_demo_prints_what_it_does_and_a_row_for_every_model(screen, folder):
         assert 0 <= error < 20
         assert 0 <= wrong < right <= 1
         assert 0 <= seconds < 90
-    assert rest[-1] == f"pictures in {folder}: two_moons.png, energy.png, certainty.png"
+    assert rest[-1] == f"in {folder}: two_moons.png, energy.png, certainty.png, report.html, run"
 
 
-def test_demo_writes_three_pictures_and_nothing_else(screen, folder):
-    assert sorted(path.name for path in folder.iterdir()) == PICTURES
-    for path in folder.iterdir():
-        image = imread(path)
+def test_demo_writes_three_pictures_a_page_and_its_run(screen, folder):
+    assert sorted(path.name for path in folder.iterdir()) == WRITTEN
+    for name in PICTURES:
+        image = imread(folder / name)
         assert image.shape[0] >= 400
         assert image.shape[1] >= 600
         assert image[..., :3].std() > 0.05  # not an empty sheet
 
 
+def test_the_page_has_the_error_of_the_table_and_a_picture_of_what_to_label_next(screen, folder):
+    from tg_crepe.runs import RunFolder
+
+    error = re.search(r"CrepePropagation\D+([\d.]+)", screen[1]).group(1)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert f"{float(re.search(r'([0-9.]+) % of the pseudo-labels are wrong', page).group(1)):.1f}" == error
+    kept = RunFolder.open(folder / "run")
+    assert kept.info["command_line"] == f"tg-crepe demo --out {shlex.quote(str(folder))}"
+    node, images = kept.read_thumbnails()
+    with redirect_stdout(io.StringIO()) as out:
+        assert run(["label-next", str(folder / "run"), "-n", "16"]) == 0
+    suggested = [int(line.partition(",")[0]) for line in out.getvalue().splitlines()[1:]]
+    assert len(suggested) == 16
+    assert set(suggested) <= set(node.tolist())
+    digits = load_digits().images
+    for place in (0, 100, len(node) - 1):
+        assert abs(images[place, 0] / 255 - digits[node[place]] / 16).max() < 0.01
+
+
 def test_a_folder_in_use_is_refused_and_left_alone(screen, folder, capsys):
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert run(["demo", "--out", str(folder)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert (
         captured.err == f"error: Invalid value for '--out': {folder} exists and is not empty; --force writes into it\n"
     )
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("inside", [(), ("deeper",)])
@@ -81,7 +104,7 @@ def test_force_writes_the_pictures_and_keeps_what_else_is_there(tmp_path, monkey
     (tmp_path / "notes.txt").write_text("mine")
     assert run(["demo", "--out", str(tmp_path), "--force", "--labels-per-class", "1", "--seed", "3"]) == 0
     assert "10 of them labelled (1 a class)" in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*PICTURES, "notes.txt"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*WRITTEN, "notes.txt"])
     assert (tmp_path / "energy.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

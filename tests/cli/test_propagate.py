@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+from html import unescape
 
 import numpy as np
 import pytest
@@ -130,6 +131,60 @@ def test_the_run_holds_everything(table):
     assert (count, edge_index.shape[0], edge_weight.ndim) == (60, 2, 1)
     assert len(folder.read_trace()["step"]) > 1
     assert sorted(path.name for path in table.iterdir()) == ["features.npz", "labels.csv", "out.csv", "run"]
+
+
+def test_the_run_knows_its_line_and_one_made_in_python_says_so(table, monkeypatch):
+    pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
+    from tg_crepe.report import write_report
+
+    monkeypatch.chdir(table)
+    assert run(["propagate", "features.npz", "--labels=labels.csv", "-o", "o u t.csv", "-k8", "--run", "run"]) == 0
+    line = "tg-crepe propagate features.npz --labels=labels.csv -o 'o u t.csv' -k8 --run run"
+    folder = RunFolder.open("run")
+    assert folder.info["command_line"] == line
+    assert f"<code>{line}</code>" in unescape(write_report(folder).read_text())
+    other = RunFolder.create("made", "propagate", {"k": 8})
+    assert "Made from Python" in write_report(other).read_text()
+
+
+def truth_table(folder, unknown: int = 0) -> list[str]:
+    """Writes truth.csv with true labels of all but some nodes, the last two of the others wrong; returns the lines."""
+    _, y, ids = cluster_points()
+    names = [CLASSES[c] for c in y]
+    names[-2:] = [CLASSES[(c + 1) % 3] for c in y[-2:]]
+    lines = [f"{i},{name}" for i, name in zip(ids[unknown:], names[unknown:], strict=True)]
+    (folder / "truth.csv").write_text("id,label\n" + "\n".join(lines) + "\n")
+    return lines
+
+
+def test_truth_reaches_the_report_and_never_the_model(table):
+    pytest.importorskip("jinja2", reason="the page needs the extra 'report'")
+    from tg_crepe.report import write_report
+
+    assert propagate(table, out="without.csv") == 0
+    truth_table(table, unknown=20)
+    assert propagate(table, "--run", str(table / "run"), "--truth", str(table / "truth.csv")) == 0
+    assert (table / "out.csv").read_bytes() == (table / "without.csv").read_bytes()
+    result = RunFolder.open(table / "run").read_result()
+    assert result.truth[:20].tolist() == [-1] * 20
+    assert (result.truth[20:] != result.label[20:]).nonzero()[0].tolist() == [38, 39]
+    page = write_report(table / "run").read_text()
+    assert "5.00 % of the pseudo-labels are wrong" in page  # two of forty
+    assert "Expected calibration error" in page
+    assert "Most often mistaken" in page
+
+
+def test_truth_may_be_a_column_of_the_labels(table):
+    truth_table(table)
+    true = dict(line.split(",") for line in (table / "truth.csv").read_text().splitlines()[1:])
+    rows = [line.split(",") for line in (table / "labels.csv").read_text().splitlines()[1:]]
+    lines = [f"{name},{label},{true[name]}" for name, label in rows]
+    (table / "labels.csv").write_text("id,label,true_class\n" + "\n".join(lines) + "\n")
+    for number, source in enumerate((str(table / "truth.csv"), "true_class")):
+        assert propagate(table, "--run", str(table / f"run{number}"), "--truth", source, "--force") == 0
+    first, second = (RunFolder.open(table / f"run{number}").read_result().truth for number in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.min() >= 0
 
 
 def test_force_replaces_and_its_absence_does_not(table, capsys):

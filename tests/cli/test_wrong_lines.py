@@ -69,6 +69,10 @@ def labels(name: str) -> list[str]:
     return ["propagate", "features.npz", "--labels", name, "-o", "out.csv"]
 
 
+def truth(name: str) -> list[str]:
+    return [*FEATURES, "--run", "r", "--truth", name]
+
+
 X = np.ones((4, 2), np.float32)
 
 #: What is made first, the command line, and what the one line says.
@@ -106,6 +110,21 @@ LINES = {
     "labels that are no text": (write("l.csv", b"id,label\n\xff\xfe,red\n"), labels("l.csv"), "not UTF-8"),
     "no label at all": (write("l.csv", "id,label\np00,\n"), labels("l.csv"), "at least two classes, got none"),
     "one class alone": (write("l.csv", "id,label\np00,red\n"), labels("l.csv"), "at least two classes, got red"),
+    "truth without a run": (
+        write("t.csv", "id,label\np00,red\n"),
+        [*FEATURES, "--truth", "t.csv"],
+        "--run must name it",
+    ),
+    "no such truth": (None, truth("t.csv"), "the table of true labels 't.csv' is missing"),
+    "truth in no column": (None, truth("gold"), "must have the columns id, gold"),
+    "truth of nobody": (write("t.csv", "id,label\nq,red\n"), truth("t.csv"), "the first is 'q'"),
+    "truth without a label": (write("t.csv", "id,label\np00,\n"), truth("t.csv"), "a true label at least, got none"),
+    "truth of another class": (
+        write("t.csv", "id,label\np00,pink\n"),
+        truth("t.csv"),
+        "the true label 'pink' is none of",
+    ),
+    "truth given twice": (write("t.csv", "id,label\np00,red\np00,red\n"), truth("t.csv"), "stands there twice"),
     "an unknown model": (None, [*FEATURES, "--model", "magic"], "'magic'"),
     "an unknown metric": (None, [*FEATURES, "--metric", "taxi"], "'metric' must be one of"),
     "no neighbour": (None, [*FEATURES, "-k", "0"], "-k"),

@@ -146,6 +146,23 @@ def test_the_map_keeps_the_nodes_and_moves_along_the_flow(tmp_path):
     assert shown["labels"][-1] == result.label[result.flow_node].tolist()
 
 
+def test_the_way_along_the_flow_ends_at_the_place_of_a_class_whatever_the_degree():
+    from tg_crepe.report.node_map import _around_circle
+
+    rng = np.random.default_rng(0)
+    kind = np.arange(60) % 5
+    early = 0.2 * np.eye(5)[kind] + 0.1 * rng.random((60, 5))
+    flow, within = np.stack([early, np.eye(5)[kind] - 0.2]), rng.standard_normal((60, 2))
+    xy = _around_circle(flow, within)
+    degree = rng.uniform(0.1, 10, (60, 1))
+    np.testing.assert_allclose(_around_circle(degree * flow, within), xy, rtol=1e-6)
+    middle = np.stack([xy[-1, kind == c].mean(axis=0) for c in range(5)])
+    distance = np.linalg.norm(xy[-1][:, None] - middle, axis=2)
+    assert (distance.argmin(axis=1) == kind).all()
+    assert np.allclose(np.arctan2(*middle.T), [0, 0.4 * np.pi, 0.8 * np.pi, -0.8 * np.pi, -0.4 * np.pi], atol=0.15)
+    assert (np.linalg.norm(middle, axis=1) > 0.7).all()  # near its place at distance 1 from the centre
+
+
 def test_of_many_nodes_a_sample_is_drawn_and_stated(tmp_path):
     path = write_report(write_run(tmp_path / "run", flow=False, num_nodes=20_000))
     tree = parse(path)

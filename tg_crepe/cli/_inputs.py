@@ -143,25 +143,63 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
 
 def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
     """The labels of a table ``id,label``; a blank label, or no row, leaves a node unlabelled."""
-    from tg_crepe.datasets._files import check_unique, damaged, read_table
+    from tg_crepe.datasets._files import damaged
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     if not path.is_file():
         raise FileNotFoundError(f"the table of labels '{path}' is missing")
-    rows = read_table(path, ("id", "label"))
-    check_unique(path, "the id", [row["id"] for row in rows])
-    number = {name: place for place, name in enumerate(ids)}
-    if unknown := [row["id"] for row in rows if row["id"] not in number]:
-        raise damaged(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
-    label_of = {row["id"]: row["label"] for row in rows if row["label"]}
+    label_of = _read_column(path, "label", ids)
     class_names = _sorted_classes(set(label_of.values()))
     if len(class_names) < 2:
         raise damaged(path, f"it must hold labels of at least two classes, got {', '.join(class_names) or 'none'}")
+    return NodeLabels(_numbers(label_of, ids, class_names), class_names)
+
+
+def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
+    """The number of the true class of every node, -1 where it is not known.
+
+    Args:
+        truth (str): A table ``id,label``, or the name of a column of the table of labels.
+        labels (Path, optional): The table of labels.
+        ids (list): The names of the nodes.
+        class_names (list): The classes that have labels; no other can be predicted.
+    """
+    from tg_crepe.datasets._files import damaged
+
+    path, column = Path(truth), "label"
+    if not path.is_file():
+        if labels is None or path.suffix.lower() == ".csv":
+            raise FileNotFoundError(f"the table of true labels '{truth}' is missing")
+        path, column = labels, truth
+    truth_of = _read_column(path, column, ids)
+    if not truth_of:
+        raise damaged(path, f"column '{column}' must hold a true label at least, got none")
+    if unknown := sorted(set(truth_of.values()) - set(class_names)):
+        raise damaged(
+            path,
+            f"the true label '{unknown[0]}' is none of the classes that have labels ({', '.join(class_names)}) and "
+            "could never be predicted; label one of its rows, or leave the truth of them blank",
+        )
+    return _numbers(truth_of, ids, class_names)
+
+
+def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
+    """The cells of a column of a table by the id of their row, blank ones left out."""
+    from tg_crepe.datasets._files import check_unique, damaged, read_table
+
+    rows = read_table(path, ("id", column))
+    check_unique(path, "the id", [row["id"] for row in rows])
+    known = set(ids)
+    if unknown := [row["id"] for row in rows if row["id"] not in known]:
+        raise damaged(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
+    cell = column.replace("_", " ")  # as the table's reader names its columns
+    return {row["id"]: row[cell] for row in rows if row[cell]}
+
+
+def _numbers(label_of: dict[str, str], ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
+    """The number of the class of every node, -1 where it has none."""
     place_of = {name: place for place, name in enumerate(class_names)}
-    y = np.full(len(ids), -1)
-    for name, label in label_of.items():
-        y[number[name]] = place_of[label]
-    return NodeLabels(y, class_names)
+    return np.array([place_of[label_of[name]] if name in label_of else -1 for name in ids])
 
 
 def read_images(folder: Path, backbone: str, checkpoint: Path, size: int | None, channels: int) -> Features:

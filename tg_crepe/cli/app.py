@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tg_crepe import __version__
+from tg_crepe._command_line import noted_command_line
 from tg_crepe.cli._options import DidNotConverge
 from tg_crepe.cli.demo import demo
 from tg_crepe.cli.doctor import doctor
@@ -70,12 +71,12 @@ def run(args: Sequence[str] | None = None) -> int:
     What a user can put right is one line on stderr, without a usage text around it and without a traceback.
     """
     usage_error: Any = typer.BadParameter.__base__  # UsageError; new typer brings its own click, old typer does not
-    arguments = list(sys.argv[1:] if args is None else args)
-    debug = "--debug" in arguments
+    typed = list(sys.argv[1:] if args is None else args)
+    debug = "--debug" in typed
     # It is an option of the program, but people write it where they are: at the end of the line.
-    arguments = [*(["--debug"] if debug else []), *(word for word in arguments if word != "--debug")]
+    arguments = [*(["--debug"] if debug else []), *(word for word in typed if word != "--debug")]
     try:
-        with _termination_as_exit():
+        with _termination_as_exit(), noted_command_line("tg-crepe", typed):
             code = app(args=arguments, prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
         return _fail(error.format_message(), debug)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _K = 10
 _MOONS = 1000
 _COLUMNS = ("error %", "certainty if right", "if wrong", "seconds")
+_PAGE, _RUN = "report.html", "run"
 
 
 @dataclass
@@ -46,15 +47,20 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Which images are labelled.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
 ) -> None:
-    """Label scikit-learn's digits from a few images each: a table of models, and three pictures.
+    """Label scikit-learn's digits from a few images each: a table of models, three pictures, and a page about it.
+
+    The folder also has the run itself, for label-next and report.
 
     Example: tg-crepe demo --labels-per-class 2 --out tg-crepe-demo
     """
     _check_folder(out, force)
-    require("matplotlib", extra="plot")
+    for package in ("matplotlib", "jinja2"):
+        require(package, extra="report")
     datasets = require("sklearn.datasets", extra="sklearn")
     from tg_crepe import CrepePropagation
+    from tg_crepe.runs import check_free
 
+    check_free(out / _RUN, force=True)
     # The spinner must be gone before anything is printed: both end up on one terminal.
     progress: Console = ctx.obj
     screen = Console(highlight=False, soft_wrap=True)
@@ -75,7 +81,9 @@ def demo(
             "certainty.png": _draw_certainty(task, result),
         }
         _write(pictures, out)
-    screen.print(f"pictures in {out.resolve()}: {', '.join(pictures)}", markup=False)
+    with progress.status("page"):
+        _write_page(task, result, out, {"labels a class": labels_per_class, "k": _K, "metric": "euclidean"}, seed)
+    screen.print(f"in {out.resolve()}: {', '.join((*pictures, _PAGE, _RUN))}", markup=False)
 
 
 def _check_folder(out: Path, force: bool) -> None:
@@ -189,3 +197,21 @@ def _write(pictures: dict[str, Figure], out: Path) -> None:
             unfinished.replace(out / name)
         finally:
             unfinished.unlink(missing_ok=True)
+
+
+def _write_page(task: _Task, result: PropagationResult, out: Path, settings: dict[str, Any], seed: int) -> None:
+    """The run of CREPE on the digits, with its images and the truth, and the page about it."""
+    from tg_crepe import CrepePropagation
+    from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.cli._propagation import write_propagation
+    from tg_crepe.datasets import load_digits
+    from tg_crepe.report import write_report
+    from tg_crepe.runs import staged_run
+
+    digits = load_digits()  # the same images in the same order
+    nodes = Features(task.x.numpy(), list(digits.ids), digits)
+    known = NodeLabels(task.y.where(task.mask, -1).numpy(), digits.class_names)
+    model = CrepePropagation()
+    with staged_run(out / _RUN, "demo", {**settings, "model": repr(model)}, seed, force=True) as run:
+        write_propagation(run, nodes, known, task.y.numpy(), (task.edge_index, task.edge_weight), model, result)
+    write_report(out / _RUN, out / _PAGE)

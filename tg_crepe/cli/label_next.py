@@ -62,7 +62,7 @@ def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int
         raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} nodes, {len(result.ids)} pseudo-labels")
     multi_label = result.label.ndim == 2
     nodes = label_next(
-        torch.from_numpy(result.prob),
+        torch.from_numpy(result.prob).double().clamp(0, 1),  # as the page ranks them
         torch.from_numpy(result.labelled),
         torch.from_numpy(edge_index),
         torch.from_numpy(edge_weight),

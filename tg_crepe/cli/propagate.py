@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,17 +12,11 @@ from tg_crepe.cli._outputs import check_output, show_json, write_columns
 from tg_crepe.cli._shards import holds_shards, propagate_shards
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from tg_crepe.cli._inputs import Features, NodeLabels
-    from tg_crepe.models import EnergyModel, PropagationResult
-    from tg_crepe.runs import RunFolder
-
-#: Nodes whose class functions a run keeps, and the moments of the flow at which it does, as shares of its length.
-_KEPT, _MOMENTS = 2000, (0.25, 0.5, 1.0)
-
-#: Images that a run keeps beside the pseudo-labels.
-_THUMBNAILS = 500
+    from tg_crepe.models import PropagationResult
 
 
 def propagate(
@@ -43,6 +36,13 @@ def propagate(
     ] = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|COLUMN",
+            help="True labels for the report alone: a csv file id,label, or a column of the table of labels.",
+        ),
     ] = None,
     model: Annotated[str, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = "crepe",
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
@@ -75,13 +75,15 @@ def propagate(
         return
     check_output(out, force, (".csv", ".parquet"))
     _check_images(features, backbone, checkpoint, labels)
-    if run is not None:
-        from tg_crepe.runs import check_free
-
-        check_free(run, force)
+    if truth is not None and run is None:
+        raise typer.BadParameter("true labels are for the report of a run: --run must name it", param_hint="'--truth'")
+    from tg_crepe.cli._propagation import solve, write_propagation
     from tg_crepe.graph.knn import check_knn_options
     from tg_crepe.models import get_energy_model
+    from tg_crepe.runs import check_free, staged_run
 
+    if run is not None:
+        check_free(run, force)
     energy = get_energy_model(model)
     check_knn_options(k, metric, "auto", "gaussian", "max", 0.99)
 
@@ -89,16 +91,17 @@ def propagate(
     start = time.perf_counter()
     with progress.status("reading"):
         nodes, known = _read(features, labels, backbone, checkpoint, size, channels)
+        true = _read_truth(truth, labels, nodes, known)
     with progress.status("graph of the nearest neighbours"):
         graph = _make_graph(nodes, k, metric)
     with progress.status(f"pseudo-labels by {type(energy).__name__}"):
-        result = _solve(energy, known, graph)
-        moments = None if run is None else _flow_moments(energy, known, graph, result)
+        result = solve(energy, known, graph)
     with progress.status("writing"):
         write_columns(_columns(nodes, known, result), out)
         if run is not None:
-            settings = {"features": features, "labels": labels, "model": repr(energy), "k": k, "metric": metric}
-            _write_run(run, settings, force, nodes, known, graph, result, moments)
+            settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy), "metric": metric}
+            with staged_run(run, "propagate", {**settings, "k": k}, force=force) as folder:
+                write_propagation(folder, nodes, known, true, graph, energy, result)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if result.status != "converged":
         raise DidNotConverge
@@ -146,37 +149,11 @@ def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Tensor, Tensor]:
     return knn_graph(torch.from_numpy(nodes.x), k, metric)
 
 
-def _solve(energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor]) -> PropagationResult:
-    import torch
+def _read_truth(truth: str | None, labels: Path | None, nodes: Features, known: NodeLabels) -> np.ndarray | None:
+    """True labels where the user has some; no model ever sees them."""
+    from tg_crepe.cli._inputs import read_truth
 
-    return energy.propagate(torch.from_numpy(known.y), graph[0], None, graph[1], len(known.class_names))
-
-
-def _flow_moments(
-    energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor], result: PropagationResult
-) -> dict[str, Any] | None:
-    """The class functions of some nodes at a few moments of CREPE's flow, by flows of a part of its length."""
-    import torch
-
-    from tg_crepe.models import CrepePropagation
-
-    if not isinstance(energy, CrepePropagation) or energy.time_step is not None:
-        return None
-    node = _spread(len(known.y), _KEPT)
-    kept = []
-    for share in _MOMENTS:
-        part = copy.copy(energy)
-        part.time = share * energy.time
-        u = result.u if share == 1 else _solve(part, known, graph).u
-        kept.append((u[node] / u.abs().mean().clamp(min=torch.finfo(u.dtype).tiny)).clamp(-6e4, 6e4).half())
-    return {"flow_node": node.numpy(), "flow_time": torch.tensor(_MOMENTS).numpy(), "flow_u": torch.stack(kept).numpy()}
-
-
-def _spread(count: int, most: int) -> Tensor:
-    """At most so many of the numbers below ``count``, evenly spread."""
-    import torch
-
-    return torch.linspace(0, count - 1, min(most, count), dtype=torch.float64).round().long()
+    return None if truth is None else read_truth(truth, labels, nodes.ids, known.class_names)
 
 
 def _columns(nodes: Features, known: NodeLabels, result: PropagationResult) -> dict[str, Any]:
@@ -192,49 +169,6 @@ def _columns(nodes: Features, known: NodeLabels, result: PropagationResult) -> d
         "certainty": result.certainty.numpy(),
         "reached": result.reached.numpy(),
     }
-
-
-def _write_run(
-    path: Path,
-    settings: dict[str, Any],
-    force: bool,
-    nodes: Features,
-    known: NodeLabels,
-    graph: tuple[Tensor, Tensor],
-    result: PropagationResult,
-    moments: dict[str, Any] | None,
-) -> None:
-    import numpy as np
-
-    from tg_crepe._plane import principal_plane
-    from tg_crepe.runs import RunResult, staged_run
-
-    with staged_run(path, "propagate", settings, force=force) as run:
-        run.write_result(
-            RunResult(
-                ids=np.array(nodes.ids),
-                label=result.label.numpy(),
-                prob=result.prob.numpy(),
-                certainty=result.certainty.numpy(),
-                reached=result.reached.numpy(),
-                labelled=known.y >= 0,
-                class_names=np.array(known.class_names),
-                position=principal_plane(nodes.x),
-                **(moments or {}),
-            )
-        )
-        run.write_graph(*graph, len(nodes.ids))
-        run.write_trace(result.trace)
-        _write_thumbnails(run, nodes)
-        run.finish(result.status)
-
-
-def _write_thumbnails(run: RunFolder, nodes: Features) -> None:
-    if nodes.dataset is None:
-        return
-    kept = _spread(len(nodes.dataset), _KEPT)
-    node = kept[_spread(len(kept), _THUMBNAILS)]  # among those whose class functions are kept: one map shows both
-    run.write_thumbnails(node, nodes.dataset.fetch(node))
 
 
 def _tell(

@@ -3,13 +3,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from tg_crepe._kept_nodes import suggested_nodes
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.sprite import Sprite
 
-#: Images in a row, classes that are shown, and suggestions.
-_ROW, _CLASSES, _NEXT = 8, 30, 16
+#: Images in a row, and classes that are shown.
+_ROW, _CLASSES = 8, 30
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,7 @@ def next_to_label(content: RunContent, sprite: Sprite | None) -> list[Tile] | No
     result = content.result
     if result is None or content.graph is None:
         return None
-    from tg_crepe.active import label_next
-
-    edge_index, edge_weight, _ = content.graph
-    nodes = label_next(
-        torch.from_numpy(result.prob).double().clamp(0, 1),
-        torch.from_numpy(result.labelled),
-        torch.from_numpy(edge_index),
-        torch.from_numpy(edge_weight),
-        n=_NEXT,
-        multi_label=content.multi_label,
-    )
+    nodes = suggested_nodes(result.prob, result.labelled, content.graph, content.multi_label)
     return _tiles(content, sprite, nodes.numpy())
 
 

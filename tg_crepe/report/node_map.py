@@ -12,6 +12,9 @@ from tg_crepe.runs import RunResult
 #: Nodes on the map at most, and places along an axis.
 _MOST, _GRID = 5000, 1000
 
+#: How strongly a class function pulls a node: at 4 one of ten that stands alone brings it nine tenths of the way.
+_PULL = 4.0
+
 
 def map_data(content: RunContent, sprite: Sprite | None) -> dict[str, Any]:
     r"""The map as plain lists: nodes, where they are in every layout and moment, and what they are.
@@ -86,9 +89,8 @@ def _layouts(result: RunResult, node: np.ndarray, flow: np.ndarray | None) -> li
     """Where the nodes are: by their features (always the same), by class functions (at every moment)."""
     layouts = []
     if flow is not None:
-        # One plane for all moments, so that what moves on the screen has moved in the flow.
-        plane = principal_plane(flow.reshape(-1, flow.shape[2])).reshape(len(flow), -1, 2)
-        layouts.append({"name": "class functions of the flow", "xy": _on_grid(plane)})
+        within = principal_plane(flow[-1]) if result.position is None else result.position[node]
+        layouts.append({"name": "class functions of the flow", "xy": _on_grid(_around_circle(flow, within))})
     if result.position is not None:
         layouts.append({"name": "features", "xy": _on_grid(result.position[node][None])})
     if not layouts:
@@ -96,6 +98,35 @@ def _layouts(result: RunResult, node: np.ndarray, flow: np.ndarray | None) -> li
         spread = np.log(np.clip(result.prob[node], 1e-4, 1))
         layouts.append({"name": "soft labels", "xy": _on_grid(principal_plane(spread)[None])})
     return layouts
+
+
+def _around_circle(flow: np.ndarray, within: np.ndarray) -> np.ndarray:
+    r"""Every class has its place on a circle, and a node is the nearer to it the more its class function stands out.
+
+    .. math::
+        \sum_l \mathrm{softmax}(4 \mathbf{u}_i / \|\mathbf{u}_i\|)_l \, \mathbf{c}_l + \mathbf{o}_i,
+
+    where :math:`\mathbf{c}_l` is the place of a class. The quotient is free of the degree, a factor of
+    :math:`\mathbf{u}_i`. Nodes of a class have nearly the same class functions and would lie on one spot, hence
+    :math:`\mathbf{o}_i`: a small distance from the middle of its class, the same at all moments, so that what moves on
+    the screen has moved in the flow.
+
+    Args:
+        flow (numpy.ndarray): Class functions of shape :obj:`[num_moments, num_nodes, num_classes]`.
+        within (numpy.ndarray): Positions of shape :obj:`[num_nodes, 2]` that give the small distances.
+    """
+    size = np.linalg.norm(flow, axis=2, keepdims=True)
+    weight = np.exp(_PULL * flow / np.where(size > 0, size, 1))
+    weight /= weight.sum(axis=2, keepdims=True)
+    count = flow.shape[2]
+    angle = np.pi / 2 - 2 * np.pi * np.arange(count) / count
+    corner = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    nearest = flow[-1].argmax(axis=1)
+    middle = np.stack([np.bincount(nearest, axis, count) for axis in within.T.astype(float)], axis=1)
+    offset = within - (middle / np.maximum(np.bincount(nearest, minlength=count), 1)[:, None])[nearest]
+    spread = 2 * np.sqrt((offset**2).mean()) or 1.0
+    # Half of the way to the next class, or less: classes stay apart.
+    return weight @ corner + 0.5 * np.sin(np.pi / max(count, 3)) * np.tanh(offset / spread)
 
 
 def _on_grid(plane: np.ndarray) -> list[list[int]]:

@@ -74,7 +74,7 @@ def _render(content: RunContent, name: str) -> str:
         name=name,
         version=__version__,
         info=content.info,
-        settings=_plain_rows(content.info.get("settings", {})),
+        settings=_settings(content.info),
         versions=_plain_rows(content.info.get("versions", {})),
         headline=_headline(content),
         facts=_facts(content),
@@ -155,8 +155,14 @@ def _health(content: RunContent) -> list[tuple[str, str]]:
         ("degree, largest", f"{report.degree_max:.4g}"),
     ]
     if report.homophily is not None:
-        rows.append(("weight of edges within a class", f"{100 * report.homophily:.1f} %"))
+        rows.append(("weight of edges within a class", f"{100 * report.homophily:.1f}\u00a0%"))
     return rows
+
+
+def _settings(info: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the run depended on; the seed is said once, also where it is one of the settings."""
+    rows = _plain_rows(info.get("settings", {}))
+    return rows if "seed" in dict(rows) else [*rows, *_plain_rows({"seed": info.get("seed")})]
 
 
 def _plain_rows(values: Any) -> list[tuple[str, str]]:

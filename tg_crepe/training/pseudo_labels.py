@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from tg_crepe._checks import check_choice
+from tg_crepe._kept_nodes import flow_moments
 from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.knn import knn_graph
-from tg_crepe.models.base import EnergyModel
+from tg_crepe.models.base import EnergyModel, PropagationResult
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
 from tg_crepe.models.soft_labels import certainty
 from tg_crepe.training.alignment import align_classes
@@ -39,6 +43,9 @@ class EnergyRun:
         status (str): How the solver ended.
         graph_seconds (float): The time of the graph.
         energy_seconds (float): The time of the solver.
+        moments (callable): The class functions of some images along the flow, see
+            :func:`~tg_crepe._kept_nodes.flow_moments`; it takes a solve or two, so that it is called for the last
+            epoch alone.
     """
 
     u: Tensor
@@ -47,6 +54,7 @@ class EnergyRun:
     status: str
     graph_seconds: float
     energy_seconds: float
+    moments: Callable[[], dict[str, np.ndarray] | None]
 
 
 def labels_from_energy(
@@ -67,21 +75,27 @@ def labels_from_energy(
     data.edge_index, data.edge_weight = knn_graph(data.x, k=k)
     graphed = time.perf_counter()
     device = data.x.device
-    result = model.propagate(
-        data.y.to(device),
-        data.edge_index,
-        data.train_mask.to(device),
-        data.edge_weight,
-        num_classes=None if data.y.dim() == 2 else num_classes,
-        u0=None if u0 is None else u0.to(device),
-    )
+    inputs = (data.y.to(device), data.edge_index, data.train_mask.to(device), data.edge_weight)
+    classes = None if data.y.dim() == 2 else num_classes
+    start_u = None if u0 is None else u0.to(device)
+
+    def solve(chosen: EnergyModel) -> PropagationResult:
+        return chosen.propagate(*inputs, num_classes=classes, u0=start_u)
+
+    result = solve(model)
     solved = time.perf_counter()
     data.pseudo_y, data.pseudo_prob = result.label.cpu(), result.prob.float().cpu()
     data.certainty, data.pseudo_mask = result.certainty.float().cpu(), result.pseudo_mask.cpu()
     if align:
         _align(data, num_classes)
     return EnergyRun(
-        result.u.cpu(), result.reached.cpu(), result.trace, result.status, graphed - start, solved - graphed
+        result.u.cpu(),
+        result.reached.cpu(),
+        result.trace,
+        result.status,
+        graphed - start,
+        solved - graphed,
+        partial(flow_moments, model, solve, result.u),
     )
 
 

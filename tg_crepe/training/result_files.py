@@ -4,17 +4,16 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from tg_crepe._kept_nodes import nodes_with_image, suggested_nodes
 from tg_crepe._plane import principal_plane
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.runs import RunFolder, RunResult
 from tg_crepe.training.pseudo_labels import EnergyRun
 
-#: Images that are kept beside the result, evenly spread over the training images.
-_THUMBNAILS = 500
-
 
 def write_result(run: RunFolder, dataset: ImageDataset, data: Data, energy: EnergyRun | None) -> None:
-    r"""Writes the pseudo-labels of the training images, their graph, the trace of the solver and some images.
+    r"""Writes the pseudo-labels of the training images, their graph, the trace and some moments of the last flow, and
+    some images, those that are worth a label next among them.
 
     Args:
         run (RunFolder): Where to.
@@ -35,11 +34,15 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data, energy: Ener
             class_names=np.array(dataset.class_names),
             position=None if data.get("x") is None else principal_plane(data.x.numpy()),
             truth=dataset.targets[train].numpy(),
+            **((energy.moments() if energy is not None else None) or {}),
         )
     )
+    suggested = None
     if energy is not None:
+        graph = (data.edge_index, data.edge_weight)
+        suggested = suggested_nodes(data.pseudo_prob, data.train_mask, graph, data.y.dim() == 2)
         run.write_graph(data.edge_index, data.edge_weight, len(train))
         if len(energy.trace):
             run.write_trace(energy.trace)
-    node = torch.linspace(0, len(train) - 1, min(_THUMBNAILS, len(train)), dtype=torch.float64).round().long()
+    node = nodes_with_image(len(train), suggested)
     run.write_thumbnails(node, dataset.fetch(train[node]))

@@ -1,0 +1,69 @@
+"""A propagation from what the commands read, and the files of its run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.models import EnergyModel, PropagationResult
+    from tg_crepe.runs import RunFolder
+
+
+def solve(energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor]) -> PropagationResult:
+    """The pseudo-labels of a model."""
+    import torch
+
+    return energy.propagate(torch.from_numpy(known.y), graph[0], None, graph[1], len(known.class_names))
+
+
+def write_propagation(
+    run: RunFolder,
+    nodes: Features,
+    known: NodeLabels,
+    truth: np.ndarray | None,
+    graph: tuple[Tensor, Tensor],
+    energy: EnergyModel,
+    result: PropagationResult,
+) -> None:
+    """Writes all files of a run and notes how it ended.
+
+    Args:
+        run (RunFolder): Where to.
+        nodes (Features): The nodes.
+        known (NodeLabels): The labels that the model has seen.
+        truth (numpy.ndarray, optional): True labels, which no model sees, of shape :obj:`[num_nodes]`.
+        graph (tuple): Edges and their weights.
+        energy (EnergyModel): The model.
+        result (PropagationResult): What it gave.
+    """
+    import numpy as np
+
+    from tg_crepe._kept_nodes import flow_moments, nodes_with_image, suggested_nodes
+    from tg_crepe._plane import principal_plane
+    from tg_crepe.runs import RunResult
+
+    labelled = known.y >= 0
+    run.write_result(
+        RunResult(
+            ids=np.array(nodes.ids),
+            label=result.label.numpy(),
+            prob=result.prob.numpy(),
+            certainty=result.certainty.numpy(),
+            reached=result.reached.numpy(),
+            labelled=labelled,
+            class_names=np.array(known.class_names),
+            position=principal_plane(nodes.x),
+            truth=truth,
+            **(flow_moments(energy, lambda part: solve(part, known, graph), result.u) or {}),
+        )
+    )
+    run.write_graph(*graph, len(nodes.ids))
+    run.write_trace(result.trace)
+    if nodes.dataset is not None:
+        node = nodes_with_image(len(nodes.ids), suggested_nodes(result.prob, labelled, graph, multi_label=False))
+        run.write_thumbnails(node, nodes.dataset.fetch(node))
+    run.finish(result.status)
