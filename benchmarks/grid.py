@@ -227,7 +227,7 @@ def work(cells: Sequence[Cell], job: Job, store: CellStore, go_on: Callable[[], 
 
 def _worker(cells: Sequence[Cell], make_job: Callable[[], Job], folder: Path, parent: int) -> None:
     """The body of a worker process; it ends by itself when its parent is gone."""
-    with suppress(KeyboardInterrupt):  # the parent says it
+    with suppress(KeyboardInterrupt), _stop_on_terminate():  # the parent says it
         work(cells, make_job(), CellStore(folder), lambda: os.getppid() == parent)
 
 
@@ -279,7 +279,7 @@ def run(cells: Sequence[Cell], make_job: Callable[[], Job], store: CellStore, wo
         except KeyboardInterrupt:
             for process in team:
                 if process.pid is not None and process.is_alive():
-                    os.kill(process.pid, signal.SIGINT)
+                    process.terminate()  # SIGINT is ignored below a shell that runs things in the background
             raise
         finally:
             for process in team:

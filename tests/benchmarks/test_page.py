@@ -1,0 +1,21 @@
+import pytest
+import recipe
+from page import fill
+
+
+def test_a_part_of_a_page_is_replaced_and_nothing_else(tmp_path):
+    page = tmp_path / "page.md"
+    before = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n<!-- begin y -->\nkept\n<!-- end y -->\n"
+    page.write_text(before, encoding="utf-8")
+    for text in ("new\n", "new"):
+        fill(page, "x", text)
+        assert page.read_text(encoding="utf-8") == before.replace("\nold\n", "\n\nnew\n\n")
+    with pytest.raises(ValueError, match="begin z"):
+        fill(page, "z", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.md"]
+
+
+def test_the_page_of_the_recipe_has_a_part_for_every_table():
+    page = recipe.PAGE.read_text(encoding="utf-8")
+    for name in {*recipe.EXPERIMENTS, "verdict"} - {"effects"}:
+        assert page.count(f"<!-- begin {name} -->") == page.count(f"<!-- end {name} -->") == 1
