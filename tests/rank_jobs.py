@@ -9,7 +9,7 @@ import os
 import pickle
 import queue
 import signal
-import tempfile
+import socket
 import time
 import warnings
 from collections.abc import Callable
@@ -53,54 +53,48 @@ def run_ranks(
         seconds (float): The time-out of a collective.
         limit (float): Seconds after which the processes are ended.
     """
+    # As bytes, both ways: torch would share memory, which is gone with the process that made it.
+    given = pickle.dumps((job, args))
     results: Any = _CONTEXT.Queue()
     found: dict[int, Any] = {}
+    gone: set[int] = set()
     end = time.monotonic() + limit
-    with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "store"
-        processes = [
-            _CONTEXT.Process(target=_rank, args=(rank, world_size, store, seconds, results, job, args))
-            for rank in range(world_size)
-        ]
-        for process in processes:
-            process.start()
-        while len(found) < world_size and time.monotonic() < end:
-            try:
-                rank, value = results.get(timeout=0.2)
-                found[rank] = pickle.loads(value)
-            except queue.Empty:
-                for rank, process in enumerate(processes):
-                    if process.exitcode:
-                        found.setdefault(rank, Failed(f"exit code {process.exitcode}"))
-        for process in processes:
-            process.join(timeout=max(1.0, min(20.0, end - time.monotonic())))
-            if process.is_alive():
-                process.kill()
-                process.join()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        store = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    processes = [
+        _CONTEXT.Process(target=_rank, args=(rank, world_size, store, seconds, results, given))
+        for rank in range(world_size)
+    ]
+    for process in processes:
+        process.start()
+    while len(found) < world_size and time.monotonic() < end:
+        try:
+            rank, value = results.get(timeout=0.2)
+            found[rank] = pickle.loads(value)
+        except queue.Empty:
+            for rank in gone - set(found):  # ended before the queue was found empty, so nothing more is to come
+                found[rank] = Failed(f"exit code {processes[rank].exitcode}")
+            gone = {rank for rank, process in enumerate(processes) if process.exitcode is not None}
+    for process in processes:
+        process.join(timeout=max(1.0, min(20.0, end - time.monotonic())))
+        if process.is_alive():
+            process.kill()
+            process.join()
     return [found.get(rank, Failed("no answer")) for rank in range(world_size)]
 
 
-def _rank(
-    rank: int,
-    world_size: int,
-    store: Path,
-    seconds: float,
-    results: Any,
-    job: Callable[..., Any],
-    args: tuple[Any, ...],
-) -> None:
+def _rank(rank: int, world_size: int, store: str, seconds: float, results: Any, given: bytes) -> None:
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     warnings.simplefilter("ignore")
     value: Any
     try:
-        dist.init_process_group(
-            "gloo", f"file://{store}", rank=rank, world_size=world_size, timeout=timedelta(seconds=seconds)
-        )
+        dist.init_process_group("gloo", store, rank=rank, world_size=world_size, timeout=timedelta(seconds=seconds))
+        job, args = pickle.loads(given)
         value = job(*args)
     except Exception as error:
         value = Failed(f"{type(error).__name__}: {error}")
-    # Whole, since torch would share memory that is gone with this process.
     results.put((rank, pickle.dumps(value)))
     results.close()
     results.join_thread()

@@ -23,9 +23,9 @@ def test_collectives_of_two_processes():
     assert second["halo"].tolist() == [[2, 20], [1, 10]]
     assert (first["flags"].tolist(), second["flags"].tolist()) == ([False, False, True], [True, False])
     assert (first["kept"].tolist(), second["kept"].tolist()) == ([True, False, True], [True, False])
-    assert (first["restricted"].tolist(), second["restricted"].tolist()) == ([0], [2])  # their edge is gone
+    assert (first["restricted"].tolist(), second["restricted"].tolist()) == ([0, 2], [2])  # node 1 is gone
     assert isinstance(first["traffic"], Traffic)
-    assert first["traffic"].bytes_received == 2 * 4 + 1 + 1  # a row of floats, two flags
+    assert first["traffic"].bytes_received == 2 * 4 + 1 + 1 + 8  # a row of floats, two flags, a number
 
 
 def check_processes(world_size: int, makes) -> None:

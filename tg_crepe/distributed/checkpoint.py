@@ -74,12 +74,17 @@ class Checkpoints:
         ended = state.status is not None
         place = self._folder / f"flow-{self._flow:02d}-{'end' if ended else f'step-{state.step:05d}'}"
         self._ring.together(lambda: _write_part(place, self._ring.rank, graph, state))
-        if self._ring.rank == 0:
-            _write_manifest(place, self._run, self._ring.world_size, state)
-            for old in self._states(f"flow-{self._flow:02d}-step-*")[: None if ended else -_STATES]:
-                (old / MANIFEST).unlink()  # first, so that it never looks complete
-                shutil.rmtree(old, ignore_errors=True)
-        self._ring.gather(None)  # nobody goes on before it is complete
+        # Nobody goes on before it is complete.
+        self._ring.together(lambda: self._complete(place, state) if self._ring.rank == 0 else None)
+
+    def _complete(self, place: Path, state: KeptFlow) -> None:
+        """Writes the manifest of a state of which all parts are there, and removes those that are no longer needed."""
+        _write_manifest(place, self._run, self._ring.world_size, state)
+        needed = _STATES if state.status is None else 0
+        steps = self._states(f"flow-{self._flow:02d}-step-*")
+        for old in steps[: len(steps) - needed]:
+            (old / MANIFEST).unlink()  # first, so that it never looks complete
+            shutil.rmtree(old, ignore_errors=True)
 
     def remove(self) -> None:
         """Removes the folder, when the results are there."""
@@ -102,7 +107,7 @@ def _write_part(place: Path, rank: int, graph: CanonicalGraph, state: KeptFlow) 
         rowptr, col, _ = graph.csr_pattern
         arrays |= {"rowptr": rowptr.cpu().long(), "other": number[col.cpu().long()], "dual": state.dual.cpu()}
     with atomic_file(place / f"{part_name(rank)}.npz") as unfinished, unfinished.open("wb") as file:
-        np.savez(file, **{name: array.numpy() for name, array in arrays.items()})
+        np.savez(file, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
 
 def _write_manifest(place: Path, run: dict[str, Any], parts: int, state: KeptFlow) -> None:

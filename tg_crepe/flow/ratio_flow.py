@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -179,7 +180,8 @@ class RatioFlow:
         over = graph.communicator
         kept = over.keeper.resume(graph)
         if kept is not None and kept.status is not None:
-            return FlowResult(kept.u, kept.u.new_zeros(0), Trace.from_dict(kept.trace), kept.status)
+            ended = cast(Status, kept.status)
+            return FlowResult(kept.u, kept.u.new_zeros(0), Trace.from_dict(kept.trace), ended)
         backend = make_backend(self.backend, graph)
         clock = self._clock()
         trace = Trace()

@@ -152,6 +152,7 @@ class CanonicalGraph:
         return rowptr.to(short), col, edge
 
     def _part_pattern(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The directed edges of a part, in a row by the ``number`` of the other node."""
         first, second = self.edge_index
         inner = (second < self.num_nodes).nonzero().view(-1)
         row, col = torch.cat([first, second[inner]]), torch.cat([second, first[inner]])
