@@ -55,7 +55,7 @@ def one_label(dtype=torch.float32) -> SharedProblem:
     return moons(dtype, num_nodes=60, labels=1)
 
 
-@pytest.mark.parametrize(("flow", "step"), [(0, 1), (0, 4), (1, 2), (3, 3)])
+@pytest.mark.parametrize(("flow", "step"), [(0, 4), (1, 2)])
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, flow, step):
     problem = one_label()
     expected = propagate(CrepePropagation(), whole_shard(problem))
