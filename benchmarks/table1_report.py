@@ -231,16 +231,25 @@ _MARKERS = "osD^vPX*<>pHd|x1234"
 
 
 def draw(results: Results, path: Path) -> None:
-    """Error against the share of labels, one line a model, on two logarithmic axes."""
+    """Error against the labels, one line a model, on two logarithmic axes; nothing where there is but one column.
+
+    The axis is the share of the nodes, or the labels a class where the table has no two shares.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    shares = {str(r["column"]): float(r["amount"]) for r in results.rows if r["split"] == "share"}
-    columns = sorted(shares, key=lambda column: shares[column])
+    axis_of = {"share": ("labelled nodes, %", 100), "count": ("labels a class", 1)}
+    for split, (title, scale) in axis_of.items():
+        amounts = {str(r["column"]): scale * float(r["amount"]) for r in results.rows if r["split"] == split}
+        if len(amounts) > 1:
+            break
+    else:
+        return
+    columns = sorted(amounts, key=lambda column: amounts[column])
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     axes = figure.subplots()
     for place, method in enumerate(results.methods(CREPE, INSIDE, MODEL)):
-        points = [(100 * shares[c], f[0]) for c in columns if (f := results.figure(c, method)) is not None]
+        points = [(amounts[c], f[0]) for c in columns if (f := results.figure(c, method)) is not None]
         if not points:
             continue
         main = method == _CREPE
@@ -254,8 +263,8 @@ def draw(results: Results, path: Path) -> None:
             markersize=6 if main else 5,
             zorder=3 if main else 2,
         )
-    axes.set(xscale="log", yscale="log", xlabel="labelled nodes, %", ylabel="error on unlabelled nodes, %")
-    axes.set_xticks([100 * shares[c] for c in columns])
+    axes.set(xscale="log", yscale="log", xlabel=title, ylabel="error on unlabelled nodes, %")
+    axes.set_xticks([amounts[c] for c in columns])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
