@@ -230,6 +230,12 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _MARKERS = "osD^vPX*<>pHd|x1234"
 
 
+def _amounts(results: Results, split: str, scale: float) -> dict[str, float]:
+    """Where the columns of a kind of split stand on the axis; nothing for a single one."""
+    found = {str(row["column"]): scale * float(row["amount"]) for row in results.rows if row["split"] == split}
+    return found if len(found) > 1 else {}
+
+
 def draw(results: Results, path: Path) -> None:
     """Error against the labels, one line a model, on two logarithmic axes; nothing where there is but one column.
 
@@ -238,13 +244,10 @@ def draw(results: Results, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
-    axis_of = {"share": ("labelled nodes, %", 100), "count": ("labels a class", 1)}
-    for split, (title, scale) in axis_of.items():
-        amounts = {str(r["column"]): scale * float(r["amount"]) for r in results.rows if r["split"] == split}
-        if len(amounts) > 1:
-            break
-    else:
+    amounts = _amounts(results, "share", 100) or _amounts(results, "count", 1)
+    if not amounts:
         return
+    title = "labels a class" if next(iter(amounts)).endswith("class") else "labelled nodes, %"
     columns = sorted(amounts, key=lambda column: amounts[column])
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     axes = figure.subplots()
