@@ -86,9 +86,9 @@ def test_without_its_extra_the_command_line_says_what_to_install(package, withou
     assert captured.err == f"'{package}' is needed here and is not installed: pip install \"tg-crepe[cli]\"\n"
 
 
-@pytest.mark.parametrize(("package", "extra"), [("sklearn", "sklearn"), ("matplotlib", "plot")])
+@pytest.mark.parametrize(("package", "extra"), [("sklearn", "sklearn"), ("matplotlib", "report"), ("jinja2", "report")])
 def test_without_its_packages_the_demo_says_what_to_install(package, extra, without, capsys, tmp_path):
-    for needed in ("sklearn", "matplotlib"):
+    for needed in ("sklearn", "matplotlib", "jinja2"):
         pytest.importorskip(needed)
     without(package)
     assert run(["demo", "--out", str(tmp_path / "demo")]) == 2

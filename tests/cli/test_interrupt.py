@@ -41,7 +41,7 @@ sys.exit(run(sys.argv[2:]))
 
 MOMENTS = {
     "reading": "tg_crepe.cli._inputs.read_labels",
-    "solving": "tg_crepe.cli.propagate._solve",
+    "solving": "tg_crepe.cli._propagation.solve",
     "table": "pyarrow.csv.write_csv",
     "run": "numpy.savez",
 }
