@@ -24,11 +24,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import machine
-import numpy as np
 from fingerprint import fingerprint
 from grid import Cell, CellStore, Value, run
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 from splits import Split
 from table1_job import GraphData, cache_folder, make_job, prepare_graph, read_graph
 from table1_methods import METHODS, PEER, Method
@@ -76,18 +73,11 @@ def seeds_of(method: Method, split: Split, expected: float, seeds: range) -> ran
     return seeds[:count]
 
 
-def is_connected(data: GraphData) -> bool:
-    """Whether the graph is one component."""
-    size = data.y.numel()
-    matrix = csr_matrix((np.ones(data.edge_index.size(1)), tuple(data.edge_index.numpy())), (size, size))
-    return connected_components(matrix, directed=False)[0] == 1
-
-
 def make_cells(data: GraphData, methods: Iterable[Method], splits: Iterable[Split], seeds: range) -> list[Cell]:
     """All cells, seed by seed: a run that is stopped has every method on the same first splits."""
     protocol = f"{data.content} {fingerprint('splits')}"
     cells = []
-    whole = is_connected(data)
+    whole = int(data.component.max()) == 0
     for method in methods:
         if method.connected and not whole:
             continue
