@@ -8,6 +8,7 @@ cell. A worker claims a cell by a lock file, so any number of processes, started
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -286,6 +287,27 @@ def run(cells: Sequence[Cell], make_job: Callable[[], Job], store: CellStore, wo
                 if process.pid is not None:
                     process.join()
     return failed
+
+
+def run_or_stop(
+    cells: Sequence[Cell], make_job: Callable[[int], Job], store: CellStore, workers: int
+) -> dict[str, str]:
+    """:func:`run` for a command line: workers share the cores, and Ctrl-C ends the program with a word.
+
+    Args:
+        cells (list): The cells, in the order in which they are wanted.
+        make_job (callable): As of :func:`run`; it is given the number of threads that a worker may use.
+        store (CellStore): Where the answers are kept.
+        workers (int): The number of processes.
+    """
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ[name] = str(threads)  # read by the workers when they start
+    try:
+        return run(cells, functools.partial(make_job, threads), store, workers)
+    except KeyboardInterrupt:
+        print("\nstopped; finished cells are kept, the same command goes on from here")
+        sys.exit(130)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import hybrid_report
 import machine
-from grid import Cell, CellStore, run
+from grid import Cell, CellStore, run_or_stop
 from hybrid_cases import AS_IT_IS, PIECES, SOURCES, Case, case_of
 from hybrid_job import features_name, make_cell, make_job
 from page import fill
@@ -161,14 +161,7 @@ def main() -> None:
     print(describe_plan(cells, store, options.workers), flush=True)
     if options.plan:
         return
-    threads = max(1, (os.cpu_count() or 1) // options.workers)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ[name] = str(threads)  # read by the workers when they start
-    try:
-        failed = run(cells, functools.partial(make_job, threads, folder), store, options.workers)
-    except KeyboardInterrupt:
-        print("\nstopped; finished cells are kept, the same command goes on from here")
-        sys.exit(130)
+    failed = run_or_stop(cells, functools.partial(make_job, features=folder), store, options.workers)
     rows = [dict(row) for cell in cells if store.has(cell) for row in store.read(cell)]
     if rows:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@ discussed in ``docs/recipe.md``.
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import sys
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import machine
 import recipe_report
-from grid import Cell, CellStore, run
+from grid import Cell, CellStore, run_or_stop
 from page import fill
 from recipe_cases import Case
 from recipe_job import make_cell, make_job, read_case
@@ -224,14 +223,7 @@ def main() -> None:
         return
     failed: dict[str, str] = {}
     if not options.report:
-        threads = max(1, (os.cpu_count() or 1) // options.workers)
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-            os.environ[name] = str(threads)  # read by the workers when they start
-        try:
-            failed = run(wanted, functools.partial(make_job, threads), store, options.workers)
-        except KeyboardInterrupt:
-            print("\nstopped; finished cells are kept, the same command goes on from here")
-            sys.exit(130)
+        failed = run_or_stop(wanted, make_job, store, options.workers)
     # The pages of the site can show no picture from outside their folder.
     images = IMAGES if options.out == machine.RESULTS and not options.quick else options.out
     for name, own in cells.items():

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import machine
 from fingerprint import fingerprint
-from grid import Cell, CellStore, Value, run
+from grid import Cell, CellStore, Value, run_or_stop
 from splits import Split
 from table1_job import GraphData, cache_folder, make_job, prepare_graph, read_graph
 from table1_methods import METHODS, PEER, Method
@@ -191,14 +191,7 @@ def main() -> None:
         return
     failed: dict[str, str] = {}
     if not options.report:
-        threads = max(1, (os.cpu_count() or 1) // options.workers)
-        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-            os.environ[name] = str(threads)  # read by the workers when they start
-        try:
-            failed = run(cells, functools.partial(make_job, path, threads), store, options.workers)
-        except KeyboardInterrupt:
-            print("\nstopped; finished cells are kept, the same command goes on from here")
-            sys.exit(130)
+        failed = run_or_stop(cells, functools.partial(make_job, path), store, options.workers)
     print(report(data, cells, store, len(failed), stem))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)

@@ -86,7 +86,7 @@ class EnergyModel(BaseTransform, ABC):
         self.class_volume = class_volume
 
     #: Whether the model answers for labelled nodes as well, instead of giving their labels back.
-    _outvote = False
+    outvote = False
 
     #: Whether the model can solve on a graph that several processes share.
     distributed = True
@@ -204,7 +204,7 @@ class EnergyModel(BaseTransform, ABC):
                 )
         result = result or _blank(labels, reached, dtype)
         unknown = _set_priors(result, labels, usable, over) if labels.multi_label else None
-        _keep_labels(result, labels, ~inside if self._outvote else torch.ones_like(inside))
+        _keep_labels(result, labels, ~inside if self.outvote else torch.ones_like(inside))
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
         return result

@@ -123,7 +123,7 @@ class CrepePropagation(EnergyModel):
         self.eps = eps
         self.max_steps = max_steps
         self.inner_iterations = inner_iterations
-        self.outvote = self._outvote = outvote
+        self.outvote = outvote
         self.backend = backend
 
     @classmethod
