@@ -5,6 +5,7 @@ r"""The paper's Table 1: every energy model on the same graph and the same split
     python benchmarks/table1.py --quick            # 7,000 images, 2 splits, 3 shares of labels; writes table1_quick.*
     python benchmarks/table1.py --features digits  # another data set of benchmarks/features.py, or a .npz file
     python benchmarks/table1.py --features digits --k 10
+    python benchmarks/table1.py --update CREPE     # one row is measured, the others stay as they are in the table
 
 Graph: the 20 nearest neighbours of every node in :mod:`features`, self-tuned Gaussian weights. Splits: stratified, at
 1, 2, 5, 10, 20 and 30 % labels (seeds 0–19), and 1, 5 and 10 labels a class (seeds 0–9); cells of more than five
@@ -17,6 +18,7 @@ model is measured anew.
 from __future__ import annotations
 
 import argparse
+import csv
 import functools
 import os
 import sys
@@ -107,9 +109,17 @@ def describe_plan(cells: list[Cell], store: CellStore, workers: int) -> str:
     return "\n".join([*lines, f"{total:.0f} s of work, about {minutes:.0f} min by {workers} worker(s)"])
 
 
-def report(data: GraphData, cells: list[Cell], store: CellStore, failed: int, stem: Path) -> str:
-    """Writes the table of all cells that are finished, its summary and its figure."""
-    rows = [row for cell in cells if store.has(cell) for row in store.read(cell)]
+def kept_rows(path: Path, updated: Iterable[str]) -> list[dict[str, Value]]:
+    """The rows of a finished table but for those of some methods."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [dict(row) for row in csv.DictReader(file) if row["method"] not in updated]
+
+
+def report(
+    data: GraphData, cells: list[Cell], store: CellStore, failed: int, stem: Path, kept: list[dict[str, Value]]
+) -> str:
+    """Writes the table of all cells that are finished and of the rows that are kept, its summary and its figure."""
+    rows = [row for cell in cells if store.has(cell) for row in store.read(cell)] + kept
     if not rows:
         raise SystemExit("no cell is finished, there is nothing to report")
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +145,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "END"), help="for trying: 100 and above")
     parser.add_argument("--columns", nargs="+", metavar="COLUMN", help='these alone, for example "1 %%" "5 a class"')
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows alone")
+    parser.add_argument("--update", nargs="+", metavar="METHOD", help="these rows anew, the others as they stand")
     parser.add_argument("--redo", nargs="+", default=[], metavar="METHOD", help="rows whose cells are run again")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
     parser.add_argument("--plan", action="store_true", help="only say what would be run")
@@ -151,9 +162,11 @@ def parse_arguments() -> argparse.Namespace:
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
     names = [method.name for method in METHODS]
-    for name in [*(options.methods or []), *options.redo]:
+    for name in [*(options.methods or []), *(options.update or []), *options.redo]:
         if name not in names:
             parser.error(f"a method must be one of {', '.join(map(repr, names))}, got {name!r}")
+    if options.update and (options.methods or options.columns or options.seeds):
+        parser.error("--update takes whole rows: it does not go with --methods, --columns or --seeds")
     return options
 
 
@@ -172,7 +185,9 @@ def main() -> None:
     missing = [method.name for method in METHODS if method.predict.missing]
     if missing:
         print(f"not installed, left out: {', '.join(missing)}")
-    methods = [m for m in METHODS if m.name not in missing and m.name in (options.methods or [m.name])]
+    methods = [
+        m for m in METHODS if m.name not in missing and m.name in (options.methods or options.update or [m.name])
+    ]
     splits = [split for split in columns(data, options.quick) if str(split) in (options.columns or [str(split)])]
     seeds = range(*options.seeds) if options.seeds else range(QUICK_SPLITS if options.quick else SPLITS)
     cells = make_cells(data, methods, splits, seeds)
@@ -180,6 +195,7 @@ def main() -> None:
         raise SystemExit("no cell is left by these options, see --plan without them")
     store = CellStore(cache_folder() / "table1_cells")
     stem = options.out / output_name(options, data)
+    kept = kept_rows(stem.with_name(f"{stem.name}.csv"), options.update) if options.update else []
     adopted = store.adopt(cells, stem.with_name(f"{stem.name}.csv"))
     if adopted:
         print(f"{adopted} cells are taken from {stem.name}.csv")
@@ -192,7 +208,7 @@ def main() -> None:
     failed: dict[str, str] = {}
     if not options.report:
         failed = run_or_stop(cells, functools.partial(make_job, path), store, options.workers)
-    print(report(data, cells, store, len(failed), stem))
+    print(report(data, cells, store, len(failed), stem, kept))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)
     sys.exit(1 if failed else 0)

@@ -17,10 +17,14 @@ from tg_crepe.models.poisson import Poisson
 from tg_crepe.models.priors import check_class_prior, class_volume
 from tg_crepe.models.rate import screening_rate
 from tg_crepe.models.restarts import best_restart, geometric_clock
+from tg_crepe.models.support import label_support
 from tg_crepe.models.task import LabelTask, Solution
 
 #: The steps of the clock and the factor between their ends (docs/recipe.md).
 _STEPS, _GROWTH = 6, 1.5
+
+#: The flow's length falls with this power of the support that labels have, down to this share.
+_SUPPORT_POWER, _LEAST_TIME = 4, 0.01
 
 #: What the scores count beside the class volumes: what is found on a graph is less sure than it looks.
 _SHRINKAGE = 0.75
@@ -46,10 +50,11 @@ class CrepePropagation(EnergyModel):
     :math:`\epsilon` at labelled ones. The defaults follow one clock, the screening rate
     :math:`x = \lambda_L \sqrt{p}`, with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels a class: it sets the diffusion from which
-    the flow starts, and its length. The label is :math:`\arg\max_l (\frac{3}{4} v^l + \pi_l)`, where :math:`v = u/d`
-    at the spread of the start and :math:`\pi` are the class volumes; for equal volumes this is the paper's
-    :math:`\arg\max_l u^l`. Where labels are few and equally many, classes whose volumes have run away from :math:`\pi`
-    are brought back to it and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
+    the flow starts, and its length, which is shorter where labels find little support around them
+    (:func:`~tg_crepe.models.support.label_support`). The label is :math:`\arg\max_l (\frac{3}{4} v^l + \pi_l)`, where
+    :math:`v = u/d` at the spread of the start and :math:`\pi` are the class volumes; for equal volumes this is the
+    paper's :math:`\arg\max_l u^l`. Where labels are few and equally many, classes whose volumes have run away from
+    :math:`\pi` are brought back to it and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
 
     .. code-block:: python
 
@@ -68,7 +73,8 @@ class CrepePropagation(EnergyModel):
             nothing. (default: :obj:`"labels"`)
         reweight (bool, optional): Whether edges are re-weighted by the soft labels of the start, twice; not part of
             the paper's model. (default: :obj:`True`)
-        time (float, optional): The length of the flow in units of :math:`1/x`. (default: :obj:`0.4`)
+        time (float, optional): The length of the flow in units of :math:`1/x`, where labels are supported in full.
+            (default: :obj:`0.4`)
         time_step (float, optional): A constant step :math:`\delta t` in units of the mean of :math:`|\mathbf{u}|`,
             taken until the flow converges, instead of the clock. (default: :obj:`None`)
         eps (float, optional): The margin :math:`\epsilon` at labelled nodes in units of the mean of
@@ -153,6 +159,7 @@ class CrepePropagation(EnergyModel):
             task, rate, volume, self.reweight, observe=from_labels, outvote=self.outvote
         )
         volume = volumes.share
+        time = self.time if task.multi_label else self.time * _supported_time(prob, task)
         start, spread = self._start(prob, graph, task)
         del prob  # in double precision; what follows needs the most memory
 
@@ -175,12 +182,12 @@ class CrepePropagation(EnergyModel):
 
         if task.u0 is not None:
             start = _feasible_start(task.u0, graph, task.multi_label)
-            return run(start, graph, self._clock(rate), self.inner_iterations)
-        solution = run(start, graph, self._clock(rate), self.inner_iterations)
+            return run(start, graph, self._clock(rate, time), self.inner_iterations)
+        solution = run(start, graph, self._clock(rate, time), self.inner_iterations)
         if self.time_step is not None or task.multi_label:
             return solution
         if task.positive_count.tolist() == [1, 1]:
-            return best_restart(task, solution, run, start, graph, rate, volume, self.time)
+            return best_restart(task, solution, run, start, graph, rate, volume, time)
         label = balanced(solution.score, task, volumes) if from_labels else None
         if label is not None and float(task.positive_count.sum()) < 2 * task.num_classes:
             # One label a class has no reach of its own: that of Poisson learning is without bound.
@@ -191,7 +198,7 @@ class CrepePropagation(EnergyModel):
             prob = softened(label, task.graph, task.num_classes)
             graph = trusting(prob, task) if self.reweight else task.graph
             start, spread = self._start(prob, graph, task)
-            solution = run(start, graph, self._clock(rate), self.inner_iterations, spread)
+            solution = run(start, graph, self._clock(rate, time), self.inner_iterations, spread)
             label = balanced(solution.score, task, volumes)
         return solution
 
@@ -200,9 +207,9 @@ class CrepePropagation(EnergyModel):
         u = centre(prob, graph, task.multi_label)
         return u.to(task.sign.dtype), _spread(u, graph)
 
-    def _clock(self, rate: float) -> float | list[float]:
+    def _clock(self, rate: float, time: float) -> float | list[float]:
         """The constant step, or the steps of the clock."""
-        return self.time_step if self.time_step is not None else geometric_clock(self.time / rate, _STEPS, _GROWTH)
+        return self.time_step if self.time_step is not None else geometric_clock(time / rate, _STEPS, _GROWTH)
 
     def __repr__(self) -> str:
         prior = self.class_prior if isinstance(self.class_prior, str) else "given"
@@ -214,6 +221,11 @@ def _constraint(task: LabelTask, eps: float, outvote: bool) -> Constraint:
     if outvote:
         return Constraint() if task.multi_label else Coupling()
     return IndependentLabels(task.sign, eps) if task.multi_label else LabelCoupling(task.y, eps)
+
+
+def _supported_time(prob: Tensor, task: LabelTask) -> float:
+    """The share of its length that the flow has, by how well the labels are supported around them."""
+    return max(label_support(prob, task) ** _SUPPORT_POWER, _LEAST_TIME)
 
 
 def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.models.support import unlabelled_mean
 from tg_crepe.models.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -65,7 +65,7 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
-    around, judged = _neighbour_mean(task.graph, score, task.labelled)
+    around, judged = unlabelled_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
     any_known = bool(over.max(known.any().long()))
     sharpness = fit_sharpness(around, task.sign, known, task.multi_label, over) if any_known else 1.0
@@ -91,22 +91,6 @@ def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Ten
     else:
         entropy = torch.special.entr(prob).sum(dim=1) / math.log(prob.size(1))
     return (1 - entropy).clamp(0, 1)
-
-
-def _neighbour_mean(graph: CanonicalGraph, score: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
-    """The weighted mean of ``score`` over the unlabelled neighbours of labelled nodes, and where there is one."""
-    score, labelled = graph.communicator.halo(score), graph.communicator.halo(labelled)
-    total = torch.zeros_like(score)
-    weight = score.new_zeros(graph.num_local)
-    between = labelled[graph.edge_index[0]] ^ labelled[graph.edge_index[1]]
-    first, second = graph.edge_index[:, between]
-    here, there = torch.where(labelled[first], first, second), torch.where(labelled[first], second, first)
-    w = graph.edge_weight[between].double()
-    total.index_add_(0, here, w.unsqueeze(-1) * score[there])
-    weight.index_add_(0, here, w)
-    total, weight = total[: graph.num_nodes], weight[: graph.num_nodes]
-    found = weight > 0
-    return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
 
 
 def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, over: Communicator = ALONE) -> float:
