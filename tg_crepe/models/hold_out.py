@@ -8,12 +8,12 @@ from torch import Tensor
 
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.models.priors import class_volume
-from tg_crepe.models.resolvent import class_shares, resolvent
+from tg_crepe.models.resolvent import class_shares, loose_resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask
 
-#: The relative residual of the two diffusions; what is counted are largest entries.
-_TOL = 1e-3
+#: The precision of the diffusions; what is counted are largest entries.
+_TOL = 1e-1
 
 #: The screening rate over the root of the labels a class, where a model has none of its own.
 _RATE = 0.03
@@ -75,23 +75,22 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
     alpha = 1 / (1 + (_RATE * math.sqrt(labels) if rate is None else rate))
     source = sources(task)
     single = task.labelled & (count[task.y] == 1)
-    both = resolvent(graph, source, alpha, _TOL).x
+    both = loose_resolvent(graph, source, alpha, _TOL)
     first = _every_second(task, both) | single
-    diffused = resolvent(graph, source * first.unsqueeze(1), alpha, _TOL).x
+    diffused = loose_resolvent(graph, source * first.unsqueeze(1), alpha, _TOL)
     rest = both - diffused
     if splittable < num_labels:  # what is in both halves was taken away with the first
-        rest += resolvent(graph, source * single.unsqueeze(1), alpha, _TOL).x
+        rest += loose_resolvent(graph, source * single.unsqueeze(1), alpha, _TOL)
     volume = class_volume(task, "labels")
     soft = [class_shares(x, task, graph, volume) for x in (diffused, rest)]
     (sure, label), (other_sure, other_label) = (p.max(dim=1) for p in soft)
 
     free, judged = ~task.labelled, task.labelled & ~single
-    apart = float(over.sum((label != other_label)[free].sum())) / num_free
-    judge_sure, judge_label = torch.where(first, other_sure, sure), torch.where(first, other_label, label)
-    wrong = int(over.sum((judge_label != task.y)[judged].sum()))
-    limit = _gather(judge_sure[judged], over).sort().values[min(wrong, splittable - 1)]
-    unsure = float(over.sum((sure < limit)[free].sum() + (other_sure < limit)[free].sum())) / (2 * num_free)
-    error = (1 - _GAIN / math.sqrt(labels)) * max(apart, unsure)
+    wrong = int(over.sum((torch.where(first, other_label, label) != task.y)[judged].sum()))
+    limit = _gather(torch.where(first, other_sure, sure)[judged], over).sort().values[min(wrong, splittable - 1)]
+    events = [label != other_label, sure < limit, other_sure < limit]
+    apart, unsure, other_unsure = over.sum(torch.stack([event[free].sum() for event in events])).tolist()
+    error = (1 - _GAIN / math.sqrt(labels)) * max(apart, (unsure + other_unsure) / 2) / num_free
     return HeldOut(error, soft[0].add_(soft[1]).div_(2))
 
 
