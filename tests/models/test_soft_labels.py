@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from tg_crepe import LGC
 from tg_crepe.flow import Trace
-from tg_crepe.models.soft_labels import calibrated, certainty, relative_weights
+from tg_crepe.models.hold_out import hold_out
+from tg_crepe.models.soft_labels import calibrated, certainty, match_confidence, relative_weights
 from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.training.metrics import expected_calibration_error
 
 
 def make_task(num_labels: int = 12, multi_label: bool = False, seed: int = 0) -> LabelTask:
@@ -18,7 +21,15 @@ def make_task(num_labels: int = 12, multi_label: bool = False, seed: int = 0) ->
     chosen = torch.from_numpy(np.random.default_rng(seed).choice(graph.num_nodes, num_labels, replace=False))
     labelled = torch.zeros(graph.num_nodes, dtype=torch.bool).index_fill_(0, chosen, True)
     sign = torch.where(labelled.unsqueeze(1), 2.0 * (y.unsqueeze(1) == torch.arange(3)) - 1, 0.0)
-    return LabelTask(graph, sign, multi_label, torch.arange(3), 3)
+    return LabelTask(graph, sign.double(), multi_label, torch.arange(3), 3)
+
+
+def one_label_a_class() -> LabelTask:
+    graph, y = clusters(0)
+    chosen = [int((y == c).nonzero()[0]) for c in range(3)]
+    sign = torch.zeros(graph.num_nodes, 3, dtype=torch.float64)
+    sign[chosen] = 2 * torch.eye(3, dtype=torch.float64) - 1
+    return LabelTask(graph, sign, False, torch.arange(3), 3)
 
 
 def make_solution(task: LabelTask, noise: float = 0.5) -> Solution:
@@ -48,9 +59,55 @@ def test_certainty_is_one_minus_relative_entropy():
     assert certainty(torch.ones(2, 1), False).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_mean_confidence_of_unlabelled_nodes_is_what_labels_left_out_say(seed):
+    task = make_task(seed=seed)
+    held = hold_out(task)
+    prob = calibrated(task, make_solution(task))
+    expected = 1 - max(held.error, 1 / 14)
+    assert float(prob[~task.labelled].amax(dim=1).mean()) == pytest.approx(expected, abs=1e-9)
+
+
+def test_nodes_that_depend_on_which_labels_are_known_are_less_sure():
+    task = make_task()
+    score = torch.nn.functional.one_hot(clusters(0)[1], 3).double()  # all nodes equally sure
+    prob = calibrated(task, Solution(score, score, Trace(), "converged")).amax(dim=1)
+    support = hold_out(task).support.gather(1, score.argmax(dim=1, keepdim=True)).squeeze(1)
+    assert torch.equal(prob[support.argsort()], prob.sort().values)
+    assert float(prob.max() - prob.min()) > 0.1
+
+
+def test_calibrated_where_the_truth_is_known():
+    error = []
+    for seed in range(8):
+        graph, y = clusters(seed, num_nodes=600, spread=3.0)
+        chosen = torch.from_numpy(np.random.default_rng(seed).choice(600, 40, replace=False))
+        mask = torch.zeros(600, dtype=torch.bool).index_fill_(0, chosen, True)
+        both = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1), graph.edge_weight.repeat(2)
+        result = LGC().propagate(y, both[0], mask, both[1])
+        right = (result.label == y)[~mask].double().mean()
+        error.append(float(result.prob[~mask].amax(dim=1).mean() - right))
+        assert expected_calibration_error(result.prob[~mask], y[~mask]) < 0.2
+    assert abs(np.mean(error)) < 0.05
+
+
+@pytest.mark.parametrize("confidence", [0.4, 0.7, 0.95, 0.99])
+def test_search_finds_the_confidence(confidence):
+    score = torch.randn(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    sharpness = match_confidence(score, confidence)
+    assert float(torch.softmax(sharpness * score, dim=1).amax(dim=1).mean()) == pytest.approx(confidence, abs=1e-10)
+
+
+def test_search_stays_in_its_range():
+    score = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert match_confidence(score, 0.2) == pytest.approx(1e-2)
+    assert match_confidence(score, 1.0) == pytest.approx(1e3)
+    assert match_confidence(torch.zeros(20, 3, dtype=torch.float64), 0.9) == pytest.approx(1e3)
+
+
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_sharpness_minimises_the_log_loss_at_the_labels(multi_label):
-    task = make_task(multi_label=multi_label)
+def test_findings_and_single_labels_are_judged_by_the_log_loss_at_neighbours(multi_label):
+    task = make_task(multi_label=True) if multi_label else one_label_a_class()
     solution = make_solution(task)
     prob = calibrated(task, solution).numpy()
     score = solution.score.numpy()

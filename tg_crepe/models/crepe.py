@@ -178,7 +178,8 @@ class CrepePropagation(EnergyModel):
             result = flow(u, on, _constraint(task, self.eps, self.outvote))
             result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
             score = _decision(result.u, on, spread, volume, task.multi_label)
-            return Solution(result.u, score, result.trace, result.status if status == "converged" else status)
+            ended = result.status if status == "converged" else status
+            return Solution(result.u, score, result.trace, ended, rate)
 
         if task.u0 is not None:
             start = _feasible_start(task.u0, graph, task.multi_label)

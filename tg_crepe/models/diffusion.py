@@ -9,7 +9,7 @@ from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.flow.trace import Status
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.models.balance import ClassVolumes, found_shares, observed_volume
-from tg_crepe.models.lgc import resolvent
+from tg_crepe.models.resolvent import class_shares, resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask
 from tg_crepe.typing import OptTensor
@@ -50,22 +50,7 @@ def diffuse(
         x = result.x
         if result.status != "converged":
             status = result.status
-    return _soft_labels(x, task, graph, volume), status
-
-
-def _soft_labels(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tensor) -> Tensor:
-    """The diffused sources ``x`` as shares, with class-mass normalisation."""
-    degree = graph.degree.double().unsqueeze(-1)
-    v = (x.double() / degree.sqrt()).clamp(min=0)
-    mass = graph.communicator.sum((degree * v).sum(dim=0))
-    wanted = torch.cat([volume, 1 - volume]) if task.multi_label else volume
-    v = v * (wanted / torch.where(mass > 0, mass, 1.0))
-    if task.multi_label:
-        positive, negative = v.chunk(2, dim=1)
-        total = positive + negative
-        return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
-    total = v.sum(dim=1, keepdim=True)
-    return torch.where(total > 0, v / torch.where(total > 0, total, 1.0), 1 / v.size(1))
+    return class_shares(x, task, graph, volume), status
 
 
 def reweighted_diffusion(
@@ -94,7 +79,7 @@ def reweighted_diffusion(
         status = status if result.status == "converged" else result.status
         if observe:
             observe, volumes = False, observed_volume(functools.partial(_diffused_shares, x, task), task, volume)
-        prob = _soft_labels(x, task, graph, volumes.share)
+        prob = class_shares(x, task, graph, volumes.share)
         if outvote:
             around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
             prob = torch.where(task.sign != 0, around, prob)
@@ -107,7 +92,7 @@ def reweighted_diffusion(
 
 def _diffused_shares(x: Tensor, task: LabelTask, volume: Tensor) -> Tensor:
     """The shares of the hard labels that diffused sources ``x`` give with class masses ``volume``."""
-    return found_shares(_soft_labels(x, task, task.graph, volume), task)
+    return found_shares(class_shares(x, task, task.graph, volume), task)
 
 
 def trusting(prob: Tensor, task: LabelTask) -> CanonicalGraph:

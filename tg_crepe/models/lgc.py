@@ -5,14 +5,11 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_choice, check_positive
-from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
-from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.spectrum import normalised_adjacency
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.rate import screening_rate
+from tg_crepe.models.resolvent import resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
-from tg_crepe.typing import OptTensor
 
 
 @functional_transform("lgc")
@@ -78,17 +75,6 @@ def check_alpha(alpha: float) -> None:
     check_positive("alpha", alpha)
     if alpha >= 1:
         raise ValueError(f"'alpha' must lie in (0, 1), got {alpha}")
-
-
-def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
-    r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
-    matrix, over = normalised_adjacency(graph), graph.communicator
-    # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
-
-    def operator(x: Tensor) -> Tensor:
-        return torch.addmm(x, matrix, over.halo(x), alpha=-alpha)
-
-    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=over)
 
 
 def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:

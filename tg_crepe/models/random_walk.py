@@ -5,7 +5,8 @@ from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.lgc import check_alpha, resolvent, scores
+from tg_crepe.models.lgc import check_alpha, scores
+from tg_crepe.models.resolvent import resolvent
 from tg_crepe.models.sources import sources
 from tg_crepe.models.task import LabelTask, Solution
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.models.hold_out import hold_out
 from tg_crepe.models.support import unlabelled_mean
 from tg_crepe.models.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
@@ -15,6 +16,12 @@ SOFT_LABELS = ("calibrated", "relative")
 
 #: The range of inverse temperatures that is searched, in units of the score's own spread.
 _LOG_RANGE = (math.log(1e-2), math.log(1e3))
+
+#: Passes of the search for a mean confidence at the most, and how near it must come.
+_PASSES, _PRECISION = 60, 1e-11
+
+#: The least weight of a node that neither half of the labels supports: its most probable class stays what it is.
+_LEAST_SUPPORT = 0.01
 
 
 def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
@@ -38,7 +45,18 @@ def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
 
 
 def calibrated(task: LabelTask, solution: Solution) -> Tensor:
-    r"""Soft labels whose sharpness is fitted to the labels themselves.
+    r"""Soft labels that are as sure as labels which were left out say they may be.
+
+    .. math::
+        \mathbf{p}_i = \mathrm{softmax}(\sqrt{q_i}\, \mathbf{s}_i / \tau), \qquad
+        \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \max(\hat e, \tfrac{1}{m+2}),
+
+    where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`m` the number of labels,
+    :math:`\hat e` the error that :func:`~tg_crepe.models.hold_out.hold_out` expects and :math:`q_i` the mean soft label
+    that its two halves give to the class of :math:`i`, at least 0.01: a node whose class depends on which labels are
+    known is less sure. The temperature :math:`\tau` is the one number that makes the mean confidence what it should be.
+
+    Findings, and classes most of which have one label alone, are judged by their neighbours instead:
 
     .. math::
         \mathbf{p}_i = \mathrm{softmax}(\mathbf{s}_i / \tau), \qquad
@@ -46,10 +64,9 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
         \mathrm{softmax}^l(\bar{\mathbf{s}}_i / \tau), \qquad
         \bar{\mathbf{s}}_i = \frac{\sum_{j \notin \mathcal{L}} w_{ij} \mathbf{s}_j}{\sum_{j \notin \mathcal{L}} w_{ij}},
 
-    where :math:`\mathbf{s}` are the scores (a sigmoid instead of the softmax for findings). A labelled node is judged
-    by its *unlabelled* neighbours, since its own score is pinned: no extra solve and no test label is needed. The
-    targets :math:`t` are the labels softened as Platt (1999) does, :math:`(m + 1) / (m + 2)` for :math:`m` judged
-    labels, so that a handful of them cannot claim certainty.
+    with a sigmoid instead of the softmax for findings. A labelled node is judged by its *unlabelled* neighbours, since
+    its own score is pinned. The targets :math:`t` are the labels softened as Platt (1999) does,
+    :math:`(m + 1) / (m + 2)` for :math:`m` judged labels, so that a handful of them cannot claim certainty.
 
     Args:
         task (LabelTask): The graph and the labels.
@@ -65,11 +82,45 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
+    held = None if task.multi_label or task.num_classes < 2 else hold_out(task, solution.rate)
+    if held is not None:
+        support = held.support.gather(1, score.argmax(dim=1, keepdim=True)).clamp(min=_LEAST_SUPPORT)
+        score *= support.sqrt_()
+        confidence = 1 - max(held.error, 1 / (int(task.positive_count.sum()) + 2))
+        return torch.softmax(match_confidence(score[~task.labelled], confidence, over) * score, dim=1)
     around, judged = unlabelled_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
     any_known = bool(over.max(known.any().long()))
     sharpness = fit_sharpness(around, task.sign, known, task.multi_label, over) if any_known else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
+
+
+def match_confidence(score: Tensor, confidence: float, over: Communicator = ALONE) -> float:
+    """The inverse temperature at which the mean largest probability is ``confidence``; it grows with it.
+
+    A secant search within bounds (Illinois) on its logarithm: a dozen passes over the scores instead of fifty.
+    """
+    below = score - score.amax(dim=1, keepdim=True)
+    count = float(over.sum(torch.tensor(score.size(0), dtype=torch.float64, device=score.device)))
+
+    def excess(log_sharpness: float) -> float:
+        top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
+        return float(over.sum(top.sum())) / count - confidence
+
+    low, high = _LOG_RANGE
+    at_low, at_high = excess(low), excess(high)
+    if at_low >= 0 or at_high <= 0:
+        return math.exp(low if at_low >= 0 else high)
+    for _ in range(_PASSES):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        value = excess(middle)
+        if abs(value) < _PRECISION:
+            return math.exp(middle)
+        if value > 0:
+            high, at_high, at_low = middle, value, at_low / 2
+        else:
+            low, at_low, at_high = middle, value, at_high / 2
+    return math.exp(middle)
 
 
 def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Tensor:

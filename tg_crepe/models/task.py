@@ -68,9 +68,11 @@ class Solution:
             (multi-label), of the same shape.
         trace (Trace): One row a step.
         status (str): How the solve ended.
+        rate (float, optional): The screening rate of the diffusion that it began with, where there was one.
     """
 
     u: Tensor
     score: Tensor
     trace: Trace
     status: Status
+    rate: float | None = None

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.spectrum import normalised_adjacency
+from tg_crepe.models.task import LabelTask
+from tg_crepe.typing import OptTensor
+
+
+def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
+    r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
+    matrix, over = normalised_adjacency(graph), graph.communicator
+    # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
+
+    def operator(x: Tensor) -> Tensor:
+        return torch.addmm(x, matrix, over.halo(x), alpha=-alpha)
+
+    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=over)
+
+
+def loose_resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -> Tensor:
+    r"""About :math:`(I - \alpha S)^{-1} Y` by a Chebyshev polynomial in :math:`S`.
+
+    The eigenvalues of :math:`I - \alpha S` lie in :math:`[1 - \alpha, 1 + \alpha]`, so that
+
+    .. math::
+        2 \left( \frac{\sqrt{\kappa} - 1}{\sqrt{\kappa} + 1} \right)^k \leq \mathrm{tol}, \qquad
+        \kappa = \frac{1 + \alpha}{1 - \alpha},
+
+    gives the number of products :math:`k`. Unlike conjugate gradients it is linear in ``source``, asks for no inner
+    product, and rounding does not grow in it: another order of the nodes, or several processes, give the same.
+
+    Args:
+        graph (CanonicalGraph): A graph without isolated nodes.
+        source (torch.Tensor): :math:`Y`, of shape :obj:`[num_nodes, num_columns]`.
+        alpha (float): :math:`\alpha \in (0, 1)`.
+        tol (float): The relative residual.
+    """
+    matrix, over = normalised_adjacency(graph), graph.communicator
+    root = math.sqrt((1 + alpha) / (1 - alpha))
+    products = math.ceil(math.log(2 / tol) / math.log((root + 1) / (root - 1)))
+    x, r, d = source.clone(), source.clone(), source.clone()
+    factor = alpha
+    for _ in range(products):
+        r = torch.addmm(r, matrix, over.halo(d), alpha=alpha).sub_(d)
+        following = 1 / (2 / alpha - factor)
+        d.mul_(following * factor).add_(r, alpha=2 * following / alpha)
+        x.add_(d)
+        factor = following
+    return x
+
+
+def class_shares(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: Tensor) -> Tensor:
+    """The diffused sources ``x`` as shares, with class-mass normalisation."""
+    degree = graph.degree.double().unsqueeze(-1)
+    v = (x.double() / degree.sqrt()).clamp(min=0)
+    mass = graph.communicator.sum((degree * v).sum(dim=0))
+    wanted = torch.cat([volume, 1 - volume]) if task.multi_label else volume
+    v = v * (wanted / torch.where(mass > 0, mass, 1.0))
+    if task.multi_label:
+        positive, negative = v.chunk(2, dim=1)
+        total = positive + negative
+        return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
+    total = v.sum(dim=1, keepdim=True)
+    return torch.where(total > 0, v / torch.where(total > 0, total, 1.0), 1 / v.size(1))
