@@ -71,7 +71,7 @@ TYPICAL = [
 
 PARTS = [
     "CREPE", "no flow, balanced", "no flow", "start alone", "no ratio term", "no coupling", "no re-weighting",
-    "no class prior", "no balance", "no observed volume", "no restarts of two classes", "the paper's scheme",
+    "no class prior", "no balance", "no observed volume", "no support in the length", "no restarts of two classes", "the paper's scheme",
 ]  # fmt: skip
 
 #: The values of every constant in the order of its axis, by the name of their variant.
@@ -100,6 +100,8 @@ PANELS: dict[str, dict[str, str]] = {
     "what chance makes of volumes": {"0.1": "chance 0.1", "0.25": "CREPE", "0.5": "chance 0.5"},
     "labels a class that find volumes": {"0": "few 0", "1": "few 1", "5": "CREPE", "20": "few 20"},
     "scores beside volumes": {"0.5": "shrinkage 0.5", "0.75": "CREPE", "1": "shrinkage 1", "1.5": "shrinkage 1.5"},
+    "power of the support": {"0": "no support in the length", "1": "support power 1", "2": "support power 2",
+                             "4": "CREPE", "8": "support power 8"},
     "lazy steps": {"1": "lazy steps 1", "3": "lazy steps 3", "10": "CREPE", "30": "lazy steps 30"},
     "not taken": {"recipe": "CREPE", "exact volumes": "exact volumes", "sources d^-½": "sources d^-½",
                   "λ_L with islands": "λ_L with islands"},

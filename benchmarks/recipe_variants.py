@@ -58,7 +58,7 @@ class AlongTheFlow(CrepePropagation):
             self._scores = [decide(iterate, *rest) for iterate in iterates]
             return self._scores[-1]
 
-        parts = {"_STEPS": LONG_STEPS, "RatioFlow": Recorder, "_decision": decide_all, **_ONE_RUN}
+        parts = {"_STEPS": LONG_STEPS, "RatioFlow": Recorder, "_decision": decide_all, **_ONE_RUN, **_WHOLE_LENGTH}
         with mock.patch.multiple(crepe, **parts):
             solution = super()._solve(task)
         self.ratios = solution.trace["sum_of_ratios"].tolist()
@@ -128,6 +128,9 @@ def _first_run(task: LabelTask, default: Solution, *_: Any) -> Solution:
 
 #: One flow from the diffusion, and nothing after it.
 _ONE_RUN = {"balanced": _never, "best_restart": _first_run}
+
+#: A flow whose length does not ask for the support of the labels.
+_WHOLE_LENGTH = {"_SUPPORT_POWER": 0}
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,7 @@ VARIANTS: dict[str, Variant] = {
     "no balance": _constant(_CREPE, "balanced", _never),
     "no observed volume": _constant(_DIFFUSION, "observed_volume", _keep_volume),
     "no restarts of two classes": _constant(_CREPE, "best_restart", _first_run),
+    "no support in the length": _constant(_CREPE, "_SUPPORT_POWER", 0),
     "the paper's scheme": Variant(make=CrepePropagation.paper),
     "LGC, α = 0.99": Variant(make=LGC),
     "harmonic": Variant(make=Harmonic),
@@ -280,5 +284,6 @@ VARIANTS: dict[str, Variant] = {
     **_numbered("chance {:g}", (0.1, 0.5), lambda n: _constant("models.balance", "_CHANCE", n)),
     **_numbered("few {:g}", (0, 1, 20), lambda n: _constant("models.balance", "_FEW", n)),
     **_numbered("shrinkage {:g}", (0.5, 1.0, 1.5), lambda n: _constant(_CREPE, "_SHRINKAGE", n)),
+    **_numbered("support power {:g}", (1, 2, 8), lambda n: _constant(_CREPE, "_SUPPORT_POWER", n)),
     **_numbered("lazy steps {:g}", (1, 3, 30), lambda n: _constant("models.balance", "_STEPS", n)),
 }
