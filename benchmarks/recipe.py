@@ -71,7 +71,8 @@ TYPICAL = [
 
 PARTS = [
     "CREPE", "no flow, balanced", "no flow", "start alone", "no ratio term", "no coupling", "no re-weighting",
-    "no class prior", "no balance", "no observed volume", "no support in the length", "no restarts of two classes", "the paper's scheme",
+    "no class prior", "no balance", "no observed volume", "no support in the length",
+    "no restarts of two classes", "the paper's scheme",
 ]  # fmt: skip
 
 #: The values of every constant in the order of its axis, by the name of their variant.
