@@ -172,6 +172,11 @@ class CanonicalGraph:
         return mask
 
     @cached_property
+    def num_inner(self) -> int:
+        """How many nodes stand before the first one with an edge to the halo: they need not wait for other parts."""
+        return int(self.boundary.to(torch.uint8).argmax()) if self.num_halo else self.num_nodes
+
+    @cached_property
     def adjacency(self) -> Tensor:
         """The symmetric weight matrix as a sparse CSR tensor of shape :obj:`[num_nodes, num_local]`."""
         rowptr, col, edge = self.csr_pattern

@@ -50,8 +50,7 @@ class NumbaBackend:
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
         self.reach = dual_step(graph.edge_index, graph.local_degree).index_select(0, graph.csr_pattern[2]).numpy()
         # The nodes before the first one with an edge to the halo do not wait for what other processes send.
-        inner = int(graph.boundary.int().argmax()) if graph.num_halo else graph.num_nodes
-        before, after = _split(self.ptr, 0, inner), _split(self.ptr, inner, graph.num_nodes)
+        before, after = _split(self.ptr, 0, graph.num_inner), _split(self.ptr, graph.num_inner, graph.num_nodes)
         self.num_inner = len(before) - 1
         self.chunks = before + after[1:]
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
