@@ -97,7 +97,7 @@ def summary(ranks: list[dict[str, list[dict[str, float]]]]) -> list[dict[str, ob
                     "exchange ms": statistics.median(s["there"] - s["begun"] for s in steps),
                     "inner nodes ms": statistics.median(s["inner"] - s["begun"] for s in steps),
                     "waiting ms": statistics.median(s["waited"] - s["inner"] for s in steps),
-                    "boundary ms": statistics.median(s["end"] - s["waited"] for s in steps),
+                    "rest ms": statistics.median(s["end"] - s["waited"] for s in steps),
                     "hidden share of the exchange": statistics.median(hidden),
                     "iterations": len(steps),
                 }
@@ -112,7 +112,7 @@ def draw(ranks: list[dict[str, list[dict[str, float]]]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    kinds = {"halo under way": "tab:orange", "inner nodes": "tab:blue", "waiting": "tab:red", "boundary": "tab:cyan"}
+    kinds = {"halo under way": "tab:orange", "inner nodes": "tab:blue", "waiting": "tab:red", "the rest": "tab:cyan"}
     figure, axes = plt.subplots(len(ranks[0]), 1, figsize=(9, 2.2 * len(ranks[0])), constrained_layout=True)
     for axis, backend in zip(axes, ranks[0], strict=True):
         for rank, found in enumerate(ranks):
