@@ -146,8 +146,8 @@ def measure(
         label[rank["node"]] = rank["label"]
     most = {name: max(rank[name] for rank in ranks) for name in ("own", "halo", "peak", "whole", "seconds", "used")}
     width = 4 * classes
-    # docs/scaling.md: the dual and the graph, a dozen arrays of own rows and two of the halo.
-    held = max(rank["slots"] * (width + 26) + 12 * width * rank["own"] + 2 * width * rank["halo"] for rank in ranks)
+    # docs/scaling.md: the dual, the graph and the shard, thirty arrays of own rows and two of the halo.
+    held = max(rank["slots"] * (width + 34) + 30 * width * rank["own"] + 2 * width * rank["halo"] for rank in ranks)
     row = {
         "processes": world,
         "own": most["own"],

@@ -89,11 +89,11 @@ def assert_same_shard(shard: Shard, expected: Shard) -> None:
 def assert_same_graph(folder: Path, name: str, parts: int) -> None:
     """Every shard is that of the graph which one process builds, to the bit."""
     make, k, metric = CASES[name]
-    assert_shards_of(folder, torch.from_numpy(make()), k, metric, parts)
+    x = torch.from_numpy(make())
+    assert_shards_of(folder, x, knn_graph(x, k, metric), parts)
 
 
-def assert_shards_of(folder: Path, x: torch.Tensor, k: int, metric: str, parts: int) -> None:
-    graph = knn_graph(x, k, metric)
+def assert_shards_of(folder: Path, x: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], parts: int) -> None:
     opened = [open_shard(folder, rank, parts) for rank in range(parts)]
     owner = torch.empty(len(x), dtype=torch.long)
     for shard in opened:
@@ -131,8 +131,9 @@ def test_the_graph_of_many_images_is_that_of_one_process(tmp_path, data_root):
     for world in worlds:
         write_rows(tmp_path / str(world) / "fashion", x.numpy(), 20, "cosine", world)
     build_all(tmp_path, worlds, most_rows=4096)
+    graph = knn_graph(x, 20, "cosine")
     for world in worlds:
-        assert_shards_of(tmp_path / str(world) / "fashion", x, 20, "cosine", world)
+        assert_shards_of(tmp_path / str(world) / "fashion", x, graph, world)
 
 
 @pytest.mark.parametrize("name", CASES)
