@@ -1,6 +1,6 @@
 """What several processes tell each other, hold and take, against one.
 
-    python benchmarks/distributed.py            # 70,000 nodes; writes results/distributed.*, _speed.csv, _trace.*
+    python benchmarks/distributed.py            # 70,000 nodes; writes results/distributed.*, _speed.csv, _trace.csv
     python benchmarks/distributed.py --quick    # 5,000 nodes on 1 and 2
     python benchmarks/distributed.py table --nodes 700000 --worlds 1 4    # the memory of a large graph: _700000.*
 
@@ -41,6 +41,9 @@ from tg_crepe.distributed import Shard, Traffic, open_shard, propagate, write_sh
 from tg_crepe.distributed.partition_report import PartitionReport
 from tg_crepe.distributed.shard import cut_shard
 from tg_crepe.graph import CanonicalGraph, canonical_graph
+
+#: Where the pages have their pictures.
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 #: Nodes unless told otherwise: those of Fashion-MNIST.
 NODES = 70_000
@@ -232,7 +235,7 @@ def trace(options: argparse.Namespace, graph: CanonicalGraph, y: torch.Tensor, m
     for row in rows:
         print(row, flush=True)
     machine.write_csv(rows, options.out / "distributed_trace.csv")
-    distributed_trace.draw(ranks, options.out / "distributed_trace.png")
+    distributed_trace.draw(ranks, (IMAGES if options.out == machine.RESULTS else options.out) / "distributed_trace.png")
 
 
 def trace_rank(rank: int, port: int, classes: int, folder: str) -> None:
