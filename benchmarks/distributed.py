@@ -11,7 +11,8 @@ parts are blocks along a space-filling order. Every process has one thread.
   compiled code took. Bytes are those of all halo exchanges of a rank; beside bytes and peak stands what the model of
   ``docs/scaling.md`` says. The wall clock of more processes than there are cores says nothing and is left out.
 - ``speed``: one process and two in turn, several times within one run. Processor seconds (of the busier rank) are what
-  the wall clock would be if nobody else used the machine and no rank waited for the other.
+  the wall clock would be if nobody else used the machine and no rank waited for the other; "others" are the cores that
+  other work took meanwhile, and rounds in which it took less than a tenth of one have a median of their own.
 - ``trace``: when the halo of an iteration is under way on two ranks, and what is computed meanwhile.
 """
 
@@ -184,6 +185,12 @@ def table(options: argparse.Namespace, graph: CanonicalGraph, y: torch.Tensor, m
     machine.write_text(f"{head}\n\n{_markdown(rows)}\n", options.out / f"{stem}.md")
 
 
+def _busy() -> float:
+    """Seconds that all cores have worked, for anybody, since the machine was started."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return float(sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")  # neither idle nor waiting for a disk
+
+
 def take_turns(rank: int, ports: list[int], classes: int, alone: str, shared: str, out: str) -> None:
     """One process while the other waits, then both, as often as there are ports."""
     settle(classes)
@@ -191,14 +198,19 @@ def take_turns(rank: int, ports: list[int], classes: int, alone: str, shared: st
     for port in ports:
         row = {}
         if rank == 0:
-            _, row["one"], row["one, processor"] = timed(open_shard(alone, 0, 1))
+            shard, busy = open_shard(alone, 0, 1), _busy()
+            _, row["one"], row["one, processor"] = timed(shard)
+            row["one, others"] = (_busy() - busy - row["one, processor"]) / row["one"]
         join(rank, 2, port)
         shard = open_shard(shared, rank, 2)
         dist.barrier()
+        busy = _busy()
         _, row["two"], used = timed(shard)
-        most = torch.tensor([row["two"], used])
-        dist.all_reduce(most, dist.ReduceOp.MAX)
-        row["two"], row["two, processor"] = most.tolist()
+        busy = _busy() - busy
+        both = [torch.zeros(2, dtype=torch.float64) for _ in range(2)]
+        dist.all_gather(both, torch.tensor([row["two"], used], dtype=torch.float64))
+        row["two"], row["two, processor"] = torch.stack(both).amax(dim=0).tolist()
+        row["two, others"] = (busy - float(both[0][1] + both[1][1])) / row["two"]
         dist.destroy_process_group()
         rows.append(row)
     if rank == 0:
@@ -218,10 +230,13 @@ def speed(options: argparse.Namespace, graph: CanonicalGraph, y: torch.Tensor, m
     for row in rows:
         row["ratio"], row["ratio, processor"] = row["one"] / row["two"], row["one, processor"] / row["two, processor"]
         print(row, flush=True)
-    median = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-    print("median", median, flush=True)
-    labelled = [{"repeat": number, **row} for number, row in enumerate(rows, start=1)]
-    machine.write_csv([*labelled, {"repeat": "median", **median}], options.out / "distributed_speed.csv")
+    table = [{"repeat": number, **row} for number, row in enumerate(rows, start=1)]
+    quiet = [row for row in rows if max(row["one, others"], row["two, others"]) < 0.1]
+    for name, some in (("median", rows), (f"median of {len(quiet)} quiet", quiet)):
+        if some:
+            table.append({"repeat": name, **{key: statistics.median(row[key] for row in some) for key in rows[0]}})
+            print(table[-1], flush=True)
+    machine.write_csv(table, options.out / "distributed_speed.csv")
 
 
 def trace(options: argparse.Namespace, graph: CanonicalGraph, y: torch.Tensor, mask: torch.Tensor, head: str) -> None:
