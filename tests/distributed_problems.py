@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -58,6 +59,14 @@ def islands(dtype: torch.dtype = torch.float64) -> SharedProblem:
     y, mask = torch.cat([part.y, torch.zeros(5, dtype=torch.long)]), torch.cat([part.mask, torch.zeros(5, dtype=bool)])
     mask[-1] = True  # isolated and labelled: it keeps its label
     return SharedProblem(edge_index, edge_weight, y, mask)
+
+
+def fashion_images(root: Path) -> tuple[Tensor, Tensor]:
+    """The first 20,000 images of Fashion-MNIST as rows of pixels, and their classes."""
+    from tg_crepe.datasets import get_dataset
+
+    dataset = get_dataset("fashion_mnist", root)
+    return dataset.fetch(torch.arange(20_000)).flatten(1), dataset.targets[:20_000]
 
 
 def _problem(x: np.ndarray, y: np.ndarray, dtype: torch.dtype, metric: str, k: int, labels: int) -> SharedProblem:

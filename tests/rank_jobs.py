@@ -41,8 +41,28 @@ class Failed:
     message: str
 
 
+@dataclass(frozen=True)
+class Kill:
+    """A rank that is ended from outside, so many seconds after a folder has been made."""
+
+    rank: int
+    folder: Path
+    seconds: float
+
+    def wait(self, process: Any) -> None:
+        """Waits for the moment, or for the process to end by itself."""
+        while not self.folder.exists() and process.exitcode is None:
+            time.sleep(0.002)
+        process.join(self.seconds)
+
+
 def run_ranks(
-    world_size: int, job: Callable[..., Any], *args: Any, seconds: float = 60, limit: float = 300
+    world_size: int,
+    job: Callable[..., Any],
+    *args: Any,
+    seconds: float = 60,
+    limit: float = 300,
+    kill: Kill | None = None,
 ) -> list[Any]:
     """What ``job(*args)`` returns on every rank of a new group of processes, :class:`Failed` where it did not.
 
@@ -52,6 +72,7 @@ def run_ranks(
         *args: Its arguments.
         seconds (float): The time-out of a collective.
         limit (float): Seconds after which the processes are ended.
+        kill (Kill): Which of them is killed, and when.
     """
     # As bytes, both ways: torch would share memory, which is gone with the process that made it.
     given = pickle.dumps((job, args))
@@ -68,6 +89,9 @@ def run_ranks(
     ]
     for process in processes:
         process.start()
+    if kill is not None:
+        kill.wait(processes[kill.rank])
+        processes[kill.rank].kill()
     while len(found) < world_size and time.monotonic() < end:
         try:
             rank, value = results.get(timeout=0.2)
@@ -154,6 +178,7 @@ def collectives() -> dict[str, Any]:
     restricted, kept = over.restricted(own != 1)
     return {
         "sum": over.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
+        "sums": over.sums(torch.tensor(rank), torch.tensor([[rank, 1]]), torch.tensor([], dtype=torch.long)),
         "max": over.max(torch.tensor(rank)),
         "union": over.union(torch.tensor([5, 3, 3]) if first else torch.tensor([4, 5, 9, 9])),
         "halo": over.halo(torch.stack([own, 10 * own], dim=1).float()),
@@ -167,7 +192,7 @@ def collectives() -> dict[str, Any]:
 def silent_rank() -> None:
     """The last rank does not come to a sum."""
     if dist.get_rank() == dist.get_world_size() - 1:
-        time.sleep(8)
+        time.sleep(4)
         os._exit(0)
     RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([])).sum(torch.zeros(1))
 

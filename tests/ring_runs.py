@@ -14,21 +14,22 @@ import torch.multiprocessing as mp
 from tg_crepe.distributed import ShardError, build_graph
 from tg_crepe.distributed import ring_neighbors as search
 
-#: Numbers of processes; the same ones form a ring after another, since starting them takes seconds.
-WORLDS = (3, 2)
 
+def build_all(folder: Path, worlds: tuple[int, ...], most_rows: int = 100) -> None:
+    """Builds every ``WORLD/CASE`` below a folder with so many processes and leaves what each rank was told.
 
-def build_all(folder: Path) -> None:
-    """Builds every ``WORLD/CASE`` below a folder with so many processes and leaves what each rank was told."""
+    The same processes form a ring after another, since starting them takes seconds. With so few rows a block, there
+    are several blocks a rank even for small data.
+    """
     # One server imports what takes seconds, and the processes are forked from it.
     multiprocessing.set_forkserver_preload(["torch.distributed", "torch_geometric", "faiss"])
-    mp.start_processes(_work, (folder,), nprocs=max(WORLDS), start_method="forkserver")
+    mp.start_processes(_work, (folder, worlds, most_rows), nprocs=max(worlds), start_method="forkserver")
 
 
-def _work(rank: int, folder: Path) -> None:
+def _work(rank: int, folder: Path, worlds: tuple[int, ...], most_rows: int) -> None:
     torch.set_num_threads(1)
-    search._LEAST_ROWS, search._MOST_ROWS = 1, 100  # several blocks a rank, even for small data
-    for world in WORLDS:
+    search._LEAST_ROWS, search._MOST_ROWS = 1, most_rows
+    for world in worlds:
         if rank >= world:
             continue
         store = f"file://{folder / f'store{world}'}"

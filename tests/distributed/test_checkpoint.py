@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from distributed_problems import SharedProblem, moons
-from rank_jobs import Failed, kept_flow, run_ranks
+from rank_jobs import Failed, Kill, kept_flow, run_ranks
 
 from tg_crepe import CrepePropagation
 from tg_crepe.distributed import Checkpoints, Shard, ShardError, propagate
@@ -37,6 +38,12 @@ def whole_shard(problem: SharedProblem) -> Shard:
     return Shard.from_graph(problem.edge_index, problem.edge_weight, owner, 0, 1, problem.y, problem.mask)
 
 
+@cache
+def undisturbed(make, model=None):
+    """What a run ends with that nobody interrupts."""
+    return propagate(model or CrepePropagation(), whole_shard(make()))
+
+
 def interrupt(problem: SharedProblem, folder: Path, flow: int, step: int, model=None) -> None:
     with pytest.raises(Interrupted):
         propagate(
@@ -50,15 +57,18 @@ def resume(problem: SharedProblem, folder: Path, model=None):
     return propagate(model or CrepePropagation(), whole_shard(problem), keeper=Checkpoints(folder, {"of": "the tests"}))
 
 
-def one_label(dtype=torch.float32) -> SharedProblem:
+def few_nodes() -> SharedProblem:
+    return moons(num_nodes=80)
+
+
+def one_label() -> SharedProblem:
     """A problem that runs several flows."""
-    return moons(dtype, num_nodes=60, labels=1)
+    return moons(num_nodes=60, labels=1)
 
 
 @pytest.mark.parametrize(("flow", "step"), [(0, 4), (1, 2)])
 def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, flow, step):
-    problem = one_label()
-    expected = propagate(CrepePropagation(), whole_shard(problem))
+    problem, expected = one_label(), undisturbed(one_label)
     interrupt(problem, tmp_path, flow, step)
     found = resume(problem, tmp_path)
     assert torch.equal(found.label, expected.label)
@@ -68,7 +78,7 @@ def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path, flow, step
 
 
 def test_a_flow_with_a_constant_step_keeps_its_patience(tmp_path):
-    problem, model = moons(num_nodes=80), CrepePropagation.paper()
+    problem, model = few_nodes(), CrepePropagation.paper()
     expected = propagate(model, whole_shard(problem))
     interrupt(problem, tmp_path, 0, 3, model)
     found = resume(problem, tmp_path, model)
@@ -78,15 +88,14 @@ def test_a_flow_with_a_constant_step_keeps_its_patience(tmp_path):
 
 @pytest.mark.parametrize("backend", ["torch", "reference"])
 def test_the_dual_of_every_backend_is_kept(tmp_path, backend):
-    problem, model = moons(num_nodes=80), CrepePropagation(backend=backend)
+    problem, model = few_nodes(), CrepePropagation(backend=backend)
     expected = propagate(model, whole_shard(problem))
     interrupt(problem, tmp_path, 0, 2, model)
     assert torch.equal(resume(problem, tmp_path, model).u, expected.u)
 
 
 def test_a_truncated_state_is_not_read_and_the_one_before_it_is(tmp_path):
-    problem = moons(num_nodes=80)
-    expected = propagate(CrepePropagation(), whole_shard(problem))
+    problem, expected = few_nodes(), undisturbed(few_nodes)
     interrupt(problem, tmp_path, 0, 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flow-00-step-00003", "flow-00-step-00004"]
     newest = tmp_path / "flow-00-step-00004" / "part-00000.npz"
@@ -100,7 +109,7 @@ def test_a_truncated_state_is_not_read_and_the_one_before_it_is(tmp_path):
 
 
 def test_a_state_without_a_manifest_is_not_there(tmp_path):
-    problem = moons(num_nodes=80)
+    problem = few_nodes()
     interrupt(problem, tmp_path, 0, 2)
     for state in tmp_path.iterdir():
         (state / "manifest.json").unlink()
@@ -108,14 +117,14 @@ def test_a_state_without_a_manifest_is_not_there(tmp_path):
 
 
 def test_the_states_of_another_run_are_refused(tmp_path):
-    interrupt(moons(num_nodes=80), tmp_path, 0, 1)
+    interrupt(few_nodes(), tmp_path, 0, 1)
     with pytest.raises(ShardError, match="flow-00-step-00001' is of another run"):
         Checkpoints(tmp_path, {"of": "somebody else"})
 
 
 def test_a_folder_is_removed_when_the_results_are_there(tmp_path):
     keeper = Checkpoints(tmp_path / "kept", {"of": "the tests"})
-    propagate(CrepePropagation(), whole_shard(moons(num_nodes=80)), keeper=keeper)
+    propagate(CrepePropagation(), whole_shard(few_nodes()), keeper=keeper)
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["flow-00-end"]
     keeper.remove()
     assert not (tmp_path / "kept").exists()
@@ -130,8 +139,7 @@ def put_together(ranks, count: int) -> torch.Tensor:
 
 
 def test_after_a_kill_two_processes_go_on_and_so_does_one(tmp_path):
-    problem = moons(num_nodes=80)
-    expected = propagate(CrepePropagation(), whole_shard(problem))
+    problem, expected = few_nodes(), undisturbed(few_nodes)
     killed = run_ranks(2, kept_flow, problem, tmp_path, (0, 3))
     assert killed[1] == Failed("exit code -9")
     assert "rank(s) 1 did not take part" in killed[0].message or "rank 0" in killed[0].message
@@ -142,13 +150,35 @@ def test_after_a_kill_two_processes_go_on_and_so_does_one(tmp_path):
 
 @pytest.mark.slow
 def test_ten_kills_at_random_moments(tmp_path):
-    problem = one_label()
-    expected = propagate(CrepePropagation(), whole_shard(problem))
+    """From outside, whatever the rank does: a diffusion, an iteration, a state half written."""
+    problem, expected = one_label(), undisturbed(one_label)
     rng = np.random.default_rng(100)
-    for attempt in range(10):
+    whole = tmp_path / "whole"
+    assert torch.equal(put_together(run_ranks(2, kept_flow, problem, whole, None), 60), expected.label)
+    ends = [path.stat().st_mtime for path in whole.glob("flow-*-end/manifest.json")]
+    length = max(ends) - min(ends)  # all flows but the first; a moment after the end is no kill and is drawn anew
+    kills, found = 0, set()
+    for attempt in range(40):
         folder = tmp_path / str(attempt)
-        moment = (int(rng.integers(0, 3)), int(rng.integers(1, 6)))
-        killed = run_ranks(2, kept_flow, problem, folder, moment)
-        assert killed[1] == Failed("exit code -9"), moment
+        kill = Kill(int(rng.integers(0, 2)), folder, float(rng.uniform(0, length)))
+        killed = run_ranks(2, kept_flow, problem, folder, None, kill=kill)
+        if killed[kill.rank] != Failed("exit code -9"):
+            continue
+        kills += 1
+        found.add(tuple(sorted(path.name for path in folder.iterdir())))
+        if kills % 2:
+            truncate_newest(folder)
         world_size = int(rng.integers(1, 4))  # the same number of ranks, or another
         assert torch.equal(put_together(run_ranks(world_size, kept_flow, problem, folder, None), 60), expected.label)
+        if kills == 10:
+            break
+    assert kills == 10
+    assert len(found) > 1  # not always at the same place
+
+
+def truncate_newest(folder: Path) -> None:
+    """Cuts a file of the newest complete state in half, where there is one that is not the end of a flow."""
+    states = sorted(path.parent for path in folder.glob("flow-*-step-*/manifest.json"))
+    if states:
+        part = sorted(states[-1].glob("part-*.npz"))[-1]
+        part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])

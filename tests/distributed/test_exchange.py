@@ -17,6 +17,7 @@ def test_collectives_of_two_processes():
     first, second = run_ranks(2, collectives)
     for told in (first, second):
         assert told["sum"].tolist() == [1, 2]
+        assert [part.tolist() for part in told["sums"]] == [1, [[1, 2]], []]
         assert told["max"].item() == 1
         assert told["union"].tolist() == [3, 4, 5, 9]
     assert first["halo"].tolist() == [[0, 0], [1, 10], [2, 20]]
@@ -65,6 +66,6 @@ def test_all_ranks_are_told_what_is_wrong_on_one():
 
 
 def test_a_rank_that_does_not_answer_is_named():
-    first, _ = run_ranks(2, silent_rank, seconds=3)
+    first, _ = run_ranks(2, silent_rank, seconds=1)
     assert isinstance(first, Failed)
     assert "LostRankError: rank 0: a sum over the ranks failed, rank(s) 1 did not take part" in first.message

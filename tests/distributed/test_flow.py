@@ -8,10 +8,10 @@ import warnings
 
 import pytest
 import torch
-from distributed_problems import SharedProblem, digits, islands, moons
+from distributed_problems import SharedProblem, digits, fashion_images, islands, moons
 from rank_threads import ThreadTransport, infer_on_threads, run_threads
 
-from tg_crepe import CrepePropagation, GraphWarning, get_energy_model
+from tg_crepe import CrepePropagation, GraphWarning, get_energy_model, knn_graph
 from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
@@ -71,17 +71,17 @@ def test_the_flow_on_many_nodes_is_that_of_one_process(dtype, data_root):
     expected = alone(fixed_flow(), problem, problem.start())
     for world_size in WORLDS:
         found, _ = together(fixed_flow(), problem, world_size, problem.blocks(world_size), problem.start())
-        assert_same(found, expected, TOLERANCE[dtype])
+        assert torch.equal(found["label"], expected.label)
+        largest = float(expected.u.abs().max())
+        torch.testing.assert_close(found["u"], expected.u, atol=TOLERANCE[dtype] * largest, rtol=0)
+        # Soft labels are as sharp as the labels allow, which multiplies the differences.
+        torch.testing.assert_close(found["prob"], expected.prob, atol=10 * TOLERANCE[dtype], rtol=0)
 
 
 def fashion(root: os.PathLike[str], dtype: torch.dtype) -> SharedProblem:
     """20,000 Fashion-MNIST images as raw pixels, five labels a class."""
-    from tg_crepe import knn_graph
-    from tg_crepe.datasets import get_dataset
-
-    dataset = get_dataset("fashion_mnist", root)
-    images, y = dataset.fetch(torch.arange(20_000)), dataset.targets[:20_000]
-    edge_index, edge_weight = knn_graph(images.flatten(1).to(dtype), 20)
+    x, y = fashion_images(root)
+    edge_index, edge_weight = knn_graph(x.to(dtype), 20)
     mask = torch.zeros(20_000, dtype=torch.bool)
     for label in range(10):
         mask[(y == label).nonzero().view(-1)[:5]] = True
@@ -118,7 +118,7 @@ def test_class_volumes_are_matched_over_all_ranks():
 
 
 def test_findings_are_inferred_over_all_ranks():
-    problem = moons(torch.float64)
+    problem = moons(torch.float64, num_nodes=80)
     findings = torch.stack([problem.y == 0, problem.y == 1, problem.y >= 0], dim=1).double()
     problem = SharedProblem(problem.edge_index, problem.edge_weight, findings, problem.mask)
     for model in (get_energy_model("harmonic", tol=1e-12), CrepePropagation()):
@@ -208,6 +208,14 @@ def test_a_whole_flow_reduces_at_most_three_scalars_an_iteration_beside_its_oute
     iterations = long.exchanges - short.exchanges
     assert iterations >= 6 * 30
     assert long.reductions - short.reductions <= 3 * iterations
+
+
+@pytest.mark.filterwarnings("ignore::tg_crepe.ConvergenceWarning")
+def test_an_outer_step_reduces_what_is_due_together_in_one_message():
+    problem = digits()
+    few, more = (together(fixed_flow(time_step=1.0, max_steps=n), problem, 2, u0=problem.start())[1][0] for n in (2, 6))
+    # The sums of H, q and the step, the norm and the violations, four digits of the quantile and a look at the gap.
+    assert more.reductions - few.reductions <= 4 * 13
 
 
 def test_components_and_degrees_are_those_of_the_whole_graph():

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ring_runs import WORLDS, build_all
+from distributed_problems import fashion_images
+from ring_runs import build_all
 from sklearn.datasets import load_digits, make_moons
 
 from tg_crepe import GraphWarning, knn_graph
@@ -35,6 +36,9 @@ def equal_rows() -> np.ndarray:
 #: Features, k and metric.
 CASES = {"moons": (moons, 10, "euclidean"), "digits": (digits, 20, "cosine"), "equal": (equal_rows, 6, "euclidean")}
 
+#: Numbers of processes that build every case.
+WORLDS = (3, 2)
+
 #: What is wrong with a folder, and what all ranks of two are told.
 WRONG = {
     "world": "is for 3 process(es), got a world size of 2",
@@ -45,7 +49,10 @@ WRONG = {
 
 def write_case(folder: Path, name: str, parts: int) -> None:
     make, k, metric = CASES[name]
-    x = make()
+    write_rows(folder, make(), k, metric, parts)
+
+
+def write_rows(folder: Path, x: np.ndarray, k: int, metric: str, parts: int) -> None:
     owner = np.random.default_rng(101).integers(0, parts, len(x))
     owner[owner == 1] = np.where(np.arange(len(x)) % 2, 1, 0)[owner == 1]  # parts of different sizes
     folder.mkdir(parents=True)
@@ -65,7 +72,7 @@ def built(tmp_path_factory) -> Path:
     (folder / "2" / "nan").mkdir()
     x = np.where(np.arange(300) == 299, np.nan, 1.0)[:, None]
     write_features(folder / "2" / "nan", FeatureRows(x), np.arange(300) // 150, 2, 5, "cosine", NodeLabels())
-    build_all(folder)
+    build_all(folder, WORLDS)
     return folder
 
 
@@ -83,7 +90,10 @@ def assert_same_graph(folder: Path, name: str, parts: int) -> None:
     """Every shard is that of the graph which one process builds, to the bit."""
     make, k, metric = CASES[name]
     x = torch.from_numpy(make())
-    graph = knn_graph(x, k, metric)
+    assert_shards_of(folder, x, knn_graph(x, k, metric), parts)
+
+
+def assert_shards_of(folder: Path, x: torch.Tensor, graph: tuple[torch.Tensor, torch.Tensor], parts: int) -> None:
     opened = [open_shard(folder, rank, parts) for rank in range(parts)]
     owner = torch.empty(len(x), dtype=torch.long)
     for shard in opened:
@@ -101,6 +111,29 @@ def test_several_processes_build_the_graph_of_one_to_the_bit(built, world, name)
     assert_same_graph(folder, name, world)
     told = [json.loads((built / f"{world}-{name}-{rank}.json").read_text()) for rank in range(world)]
     assert all(one["report"] == Manifest.read(folder).report for one in told)
+
+
+@pytest.mark.slow
+def test_four_and_eight_processes_build_the_graph_of_one_to_the_bit(tmp_path):
+    for world in (8, 4):
+        for name in CASES:
+            write_case(tmp_path / str(world) / name, name, world)
+    build_all(tmp_path, (8, 4))
+    for world in (8, 4):
+        for name in CASES:
+            assert_same_graph(tmp_path / str(world) / name, name, world)
+
+
+@pytest.mark.slow
+def test_the_graph_of_many_images_is_that_of_one_process(tmp_path, data_root):
+    worlds = (8, 4, 3, 2, 1)
+    x, _ = fashion_images(data_root)
+    for world in worlds:
+        write_rows(tmp_path / str(world) / "fashion", x.numpy(), 20, "cosine", world)
+    build_all(tmp_path, worlds, most_rows=4096)
+    graph = knn_graph(x, 20, "cosine")
+    for world in worlds:
+        assert_shards_of(tmp_path / str(world) / "fashion", x, graph, world)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -60,6 +60,14 @@ class RankCommunicator:
         """The sum of a small tensor over the ranks, the same bits on all of them."""
         return self._reduce(x, largest=False)
 
+    def sums(self, *x: Tensor) -> tuple[Tensor, ...]:
+        """The sums of several small tensors of one type over the ranks, in one message."""
+        if self.world_size == 1:
+            return x
+        both = self.sum(torch.cat([part.reshape(-1) for part in x]))
+        parts = both.split([part.numel() for part in x])
+        return tuple(part.view(like.shape) for part, like in zip(parts, x, strict=True))
+
     def max(self, x: Tensor) -> Tensor:
         """The largest of every entry over the ranks."""
         return self._reduce(x, largest=True)

@@ -26,15 +26,19 @@ def dirichlet_energy(u: Tensor, graph: CanonicalGraph, p: float) -> Tensor:
     check_positive("p", p)
     if p < 1:
         raise ValueError(f"'p' must be >= 1 (below, the energy is not convex), got {p}")
-    over = graph.communicator
+    return graph.communicator.sum(own_energy(u, graph, p))
+
+
+def own_energy(u: Tensor, graph: CanonicalGraph, p: float = 1.0) -> Tensor:
+    """What this process has of :func:`dirichlet_energy`; the sum over the processes is all of it."""
     degree = graph.local_degree.double()
     scale = torch.where(degree > 0, degree.pow(-1 / p), torch.zeros_like(degree))
-    v = over.halo(u).double() * scale.unsqueeze(-1)
+    v = graph.communicator.halo(u).double() * scale.unsqueeze(-1)
     first, second = graph.edge_index
     difference = (v[first] - v[second]).abs_()
     if p != 1:
         difference = difference.pow_(p)
-    return over.sum((graph.counted_weight.unsqueeze(-1) * difference).sum(dim=0))
+    return (graph.counted_weight.unsqueeze(-1) * difference).sum(dim=0)
 
 
 def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:

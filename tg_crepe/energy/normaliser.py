@@ -89,9 +89,10 @@ class Quantile:
         centred = v.sub_(_weighted_quantile(v, mass, 1 - volume, over))
         tied = centred == 0
         q = torch.where(centred > 0, above, below).masked_fill_(tied, 0)
-        value = weighted_sum(mass, centred.mul_(q), over)
-        tied_mass = weighted_sum(mass, tied, over)
-        share = -weighted_sum(mass, q, over) / torch.where(tied_mass > 0, tied_mass, torch.ones_like(tied_mass))
+        value, tied_mass, excess = over.sums(
+            weighted_sum(mass, centred.mul_(q)), weighted_sum(mass, tied), weighted_sum(mass, q)
+        )
+        share = -excess / torch.where(tied_mass > 0, tied_mass, torch.ones_like(tied_mass))
         # Rounding may carry the share a hair outside of the subdifferential.
         share = torch.minimum(torch.maximum(share.to(u.dtype), below), above)
         return value, torch.where(tied, share, q, out=q)
@@ -172,5 +173,6 @@ def along_degree(q: Tensor, degree: Tensor, over: Communicator = ALONE) -> Tenso
         degree (torch.Tensor): Of shape :obj:`[num_nodes]`.
         over (Communicator, optional): What connects the processes that hold other nodes. (default: one holds all)
     """
-    share = weighted_sum(degree, q, over) / inner(degree, degree, over)
+    along, square = over.sums(weighted_sum(degree, q), inner(degree, degree))
+    share = along / square
     return degree.unsqueeze(-1) * share.to(q.dtype)

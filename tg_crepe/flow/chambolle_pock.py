@@ -55,8 +55,8 @@ class Backend(Protocol):
         """The dual in the layout of the backend, from that of every directed edge."""
         ...
 
-    def energy(self, u: Tensor) -> Tensor:
-        """The energy J of every class, in double precision, of shape :obj:`[num_classes]`."""
+    def own_energy(self, u: Tensor) -> Tensor:
+        """What this process has of the energy J of every class, in double precision, of shape :obj:`[num_classes]`."""
         ...
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:

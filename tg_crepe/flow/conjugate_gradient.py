@@ -73,31 +73,38 @@ def conjugate_gradient(
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
         if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size
-            return over.sum((a.t() @ b).diagonal().double())
-        return over.sum((a * b).sum(dim=0, dtype=torch.float64))
+            return (a.t() @ b).diagonal().double()
+        return (a * b).sum(dim=0, dtype=torch.float64)
 
-    size = dot(rhs, rhs).sqrt()
+    def squares(r: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """⟨r, h⟩ and ‖r‖² of every column over all processes."""
+        if diagonal is not None:
+            both = over.sums(dot(r, h), dot(r, r))
+            return both[0], both[1]
+        square = over.sum(dot(r, r))
+        return square, square
+
+    size = over.sum(dot(rhs, rhs)).sqrt()
     x = torch.zeros_like(rhs) if x0 is None else x0 * (size > 0)
     r = rhs.clone() if x0 is None else rhs - operator(x)
     safe_size = torch.where(size > 0, size, torch.ones_like(size))
     h = precondition(r)
     p = h.clone()
-    rho = dot(r, h)
-    residual = (rho if diagonal is None else dot(r, r)).sqrt() / safe_size
+    rho, square = squares(r, h)
+    residual = square.sqrt() / safe_size
     iterations = 0
     active = residual > tol
     while bool(active.any()) and iterations < max_iterations:
         ap = operator(p)
-        curvature = dot(p, ap)
+        curvature = over.sum(dot(p, ap))
         step = torch.where(active & (curvature > 0), rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
         x.addcmul_(p, step.to(x.dtype))
         r.addcmul_(ap, step.to(x.dtype), value=-1)
         h = precondition(r)
-        rho_next = dot(r, h)
+        rho_next, square = squares(r, h)
         turn = torch.where(active & (rho > 0), rho_next / torch.where(rho > 0, rho, 1.0), 0.0)
         p.mul_(turn.to(x.dtype)).add_(h)
         rho = rho_next
-        square = rho if diagonal is None else dot(r, r)
         residual = torch.where(active, square.sqrt() / safe_size, residual)
         active = active & (residual > tol)
         iterations += 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tg_crepe._sums import inner, norm, squared_distance
+from tg_crepe._sums import inner, squared_distance
 from tg_crepe.energy.constraint import Constraint
 from tg_crepe.graph.communicator import ALONE, Communicator
 
@@ -37,12 +37,17 @@ class InnerProblem:
     constraint: Constraint
     over: Communicator = ALONE
 
-    def smooth_part(self, u: Tensor) -> Tensor:
-        r""":math:`\frac{1}{2\delta t} \|\mathbf{u} - \mathbf{u}_k\|^2 - \langle \mathbf{c}, \mathbf{u} \rangle`, a
-        scalar in double precision.
+    def own_terms(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What this process has of :math:`\|\mathbf{u} - \mathbf{u}_k\|^2` and of
+        :math:`\langle \mathbf{c}, \mathbf{u} \rangle`, scalars in double precision.
         """
-        distance = squared_distance(u, self.u_prev, self.over)
-        return distance / (2 * self.time_step) - inner(self.linear, u, self.over)
+        return squared_distance(u, self.u_prev), inner(self.linear, u)
+
+    def smooth_part(self, distance: Tensor, push: Tensor) -> Tensor:
+        r""":math:`\frac{1}{2\delta t} \|\mathbf{u} - \mathbf{u}_k\|^2 - \langle \mathbf{c}, \mathbf{u} \rangle` from
+        the sums of :meth:`own_terms` over the processes.
+        """
+        return distance / (2 * self.time_step) - push
 
     def lagrangian_minimiser(self, divergence: Tensor) -> Tensor:
         r""":math:`\mathbf{u}(\mathbf{z}) = \mathrm{proj}_C(\mathbf{u}_k + \delta t (\mathbf{c} - K^*\mathbf{z}))`.
@@ -51,19 +56,6 @@ class InnerProblem:
             divergence (torch.Tensor): :math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`.
         """
         return self.constraint.project(self.u_prev + self.time_step * (self.linear - divergence))
-
-    def dual_value(self, divergence: Tensor) -> Tensor:
-        r"""The lower bound :math:`D(\mathbf{z})` of the optimum, for any :math:`\|\mathbf{z}\|_\infty \leq 1`.
-
-        .. math::
-            D(\mathbf{z}) = \frac{1}{2\delta t} \|\mathbf{u}(\mathbf{z}) - \mathbf{u}_k\|^2
-            - \langle \mathbf{c}, \mathbf{u}(\mathbf{z}) \rangle + \langle \mathbf{u}(\mathbf{z}), K^*\mathbf{z} \rangle
-
-        Args:
-            divergence (torch.Tensor): :math:`K^*\mathbf{z}`, of shape :obj:`[num_nodes, num_classes]`.
-        """
-        u = self.lagrangian_minimiser(divergence)
-        return self.smooth_part(u) + inner(u, divergence, self.over)
 
 
 @dataclass(frozen=True)
@@ -92,23 +84,38 @@ class Certificate:
         return self.primal - self.dual
 
 
-def certify(problem: InnerProblem, u: Tensor, energies: Tensor, divergence: Tensor) -> Certificate:
+def certify(problem: InnerProblem, u: Tensor, own_energy: Tensor, divergence: Tensor) -> Certificate:
     r"""Primal value, dual value and KKT residual of a feasible pair.
+
+    .. math::
+        D(\mathbf{z}) = \frac{1}{2\delta t} \|\mathbf{u}(\mathbf{z}) - \mathbf{u}_k\|^2
+        - \langle \mathbf{c}, \mathbf{u}(\mathbf{z}) \rangle + \langle \mathbf{u}(\mathbf{z}), K^*\mathbf{z} \rangle
+        \leq \min P \qquad \text{for any } \|\mathbf{z}\|_\infty \leq 1.
 
     Args:
         problem (InnerProblem): The problem.
         u (torch.Tensor): A point of :math:`C`, of shape :obj:`[num_nodes, num_classes]`.
-        energies (torch.Tensor): :math:`J(u^l)` of every class in double precision, of shape :obj:`[num_classes]`.
+        own_energy (torch.Tensor): What this process has of :math:`J(u^l)` of every class in double precision, of shape
+            :obj:`[num_classes]`.
         divergence (torch.Tensor): :math:`K^*\mathbf{z}` with :math:`\|\mathbf{z}\|_\infty \leq 1`.
     """
+    best = problem.lagrangian_minimiser(divergence)
+    energies, along, apart, square, distance, push, best_distance, best_push, best_along = problem.over.sums(
+        own_energy,
+        inner(u, divergence),
+        squared_distance(u, best),
+        inner(u, u),
+        *problem.own_terms(u),
+        *problem.own_terms(best),
+        inner(best, divergence),
+    )
     energy = energies.sum()
-    minimiser = problem.lagrangian_minimiser(divergence)
     tiny = torch.finfo(torch.float64).tiny
-    slackness = (energy - inner(u, divergence, problem.over)) / energy.clamp(min=tiny)
-    stationarity = squared_distance(u, minimiser, problem.over).sqrt() / norm(u, problem.over).clamp(min=tiny)
+    slackness = (energy - along) / energy.clamp(min=tiny)
+    stationarity = apart.sqrt() / square.sqrt().clamp(min=tiny)
     return Certificate(
         energy=energies,
-        primal=problem.smooth_part(u) + energy,
-        dual=problem.dual_value(divergence),
+        primal=problem.smooth_part(distance, push) + energy,
+        dual=problem.smooth_part(best_distance, best_push) + best_along,
         residual=torch.maximum(stationarity, slackness),
     )

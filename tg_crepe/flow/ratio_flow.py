@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -49,12 +49,19 @@ class FlowResult:
 
 @dataclass
 class _Point:
-    """All that the next step needs of an iterate: sums in double precision, the linear term in its own type."""
+    """All that the next step needs of an iterate: sums in double precision, the linear term in its own type.
+
+    Besides the energy J, the norm H, the ratio R and the linear term, the distance to the iterate before, ⟨d, u⟩ and
+    ‖u‖₁.
+    """
 
     energy: Tensor
     norm: Tensor
     ratio: Tensor
     linear: Tensor
+    change: float
+    along_degree: Tensor
+    absolute: float
 
 
 class _Standing:
@@ -188,11 +195,11 @@ class RatioFlow:
         if kept is None:
             u = u / norm(u, over).to(u.dtype)
             dual = None if dual is None else dual.clone()  # backends work in place
-            point = self._evaluate(u, backend.energy(u), graph)
-            self._record(trace, 0, u, u, point, graph, constraint, 0.0, math.nan, 0)
+            point = self._evaluate(u, u, over.sum(backend.own_energy(u)), graph)
+            self._record(trace, 0, u, norm(u, over), point, graph, constraint, math.nan, 0)
         else:
             u, dual, trace = kept.u, _given(kept.dual, backend), Trace.from_dict(kept.trace)
-            point = self._evaluate(u, kept.energy, graph)
+            point = self._evaluate(u, u, kept.energy, graph)
         status: Status = "converged" if self._has_clock else "step_limit"
         exclusive = isinstance(constraint, (Coupling, LabelCoupling))
         standing = None if self.patience is None or self._has_clock else _Standing(u, exclusive, over)
@@ -202,9 +209,9 @@ class RatioFlow:
         for step, raw_step in enumerate(bar, start=1):
             if kept is not None and step <= kept.step:
                 continue
-            scale = float(absolute_sum(u, over)) / (graph.total_nodes * u.size(1)) if self.relative else 1.0
+            scale = point.absolute / (graph.total_nodes * u.size(1)) if self.relative else 1.0
             here = constraint.at(self.eps * scale)
-            if self._has_vanished(point, u, over) and float(_largest(here.margin_violation, u, over)) == 0:
+            if self._has_vanished(point, u) and float(_largest(here, u, over)[1]) == 0:
                 status = "converged"
                 break
             problem = InnerProblem(u, point.linear, raw_step * scale, here, over)
@@ -216,10 +223,9 @@ class RatioFlow:
                 break
             size = norm(u_half, over)
             u_next = u_half / size.to(u.dtype)
-            change = float(squared_distance(u_next, u, over).sqrt())
-            following = self._evaluate(u_next, certificate.energy / size, graph)  # J is one-homogeneous
+            following = self._evaluate(u_next, u, certificate.energy / size, graph)  # J is one-homogeneous
             decrease = float((following.norm * (point.ratio - following.ratio)).sum())
-            self._record(trace, step, u_next, u_half, following, graph, here, change, gap, iterations)
+            self._record(trace, step, u_half, size, following, graph, here, gap, iterations)
             total = float(point.energy.sum())
             moved = abs(decrease) / total if total > 0 else 0.0  # with label priors the ratio may rise as well
             u, point = u_next, following
@@ -230,7 +236,7 @@ class RatioFlow:
                 over.keeper.keep(graph, KeptFlow(step, u, slots, point.energy, count, None, trace.to_dict()))
             if self._has_clock:
                 continue
-            if still or change <= self.tol or moved <= self.tol**2:
+            if still or point.change <= self.tol or moved <= self.tol**2:
                 status = "converged"
                 break
         if over.keeper.wanted:
@@ -246,17 +252,20 @@ class RatioFlow:
             return [float(self.time_step)] * self.max_steps
         return [float(value) for value in self.time_step]
 
-    def _has_vanished(self, point: _Point, u: Tensor, over: Communicator) -> bool:
+    def _has_vanished(self, point: _Point, u: Tensor) -> bool:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
-        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * float(absolute_sum(u, over))
+        return float(point.energy.sum()) <= 64 * torch.finfo(u.dtype).eps * point.absolute
 
-    def _evaluate(self, u: Tensor, energy: Tensor, graph: CanonicalGraph) -> _Point:
-        """H, R and the linear term R (q − q̃) at a point of known J."""
+    def _evaluate(self, u: Tensor, u_prev: Tensor, energy: Tensor, graph: CanonicalGraph) -> _Point:
+        """H, R and the linear term R (q − q̃) at a point of known J, and what else is summed over the nodes."""
         over = graph.communicator
         norm, q = self.normaliser(u, graph.degree, over)
         value = ratio(energy, norm, precision=64 * torch.finfo(u.dtype).eps)
         linear = q.sub_(along_degree(q, graph.degree, over)).mul_(value.to(q.dtype))  # q is no one else's
-        return _Point(energy, norm, value, linear)
+        distance, along, absolute = over.sums(
+            squared_distance(u, u_prev), weighted_sum(graph.degree, u), absolute_sum(u)
+        )
+        return _Point(energy, norm, value, linear, float(distance.sqrt()), along, float(absolute))
 
     def _step(
         self, problem: InnerProblem, backend: Backend, dual: OptTensor, point: _Point
@@ -266,7 +275,8 @@ class RatioFlow:
         energy = float(point.energy.sum())
         # Rounding of the sums that P is made of; without it a converged flow would be refused.
         noise = 16 * torch.finfo(problem.u_prev.dtype).eps * energy
-        accept_below = float(problem.smooth_part(before) + backend.energy(before).sum()) + noise
+        distance, push, energies = problem.over.sums(*problem.own_terms(before), backend.own_energy(before))
+        accept_below = float(problem.smooth_part(distance, push) + energies.sum()) + noise
         gap_tol = math.inf if self.gap_tol is None else max(self.gap_tol * energy, noise)
         state, certificate, iterations = solve_inner(
             problem,
@@ -284,36 +294,37 @@ class RatioFlow:
         self,
         trace: Trace,
         step: int,
-        u: Tensor,
         u_half: Tensor,
+        half_norm: Tensor,
         point: _Point,
         graph: CanonicalGraph,
         constraint: Constraint,
-        change: float,
         gap: float,
         iterations: int,
     ) -> None:
         """One row of the trace."""
-        over = graph.communicator
+        coupling, margin = _largest(constraint, u_half, graph.communicator)
         trace.append(
             step=step,
             energy=point.energy,
             norm=point.norm,
             ratio=point.ratio,
             sum_of_ratios=point.ratio.sum(),
-            change=change,
+            change=point.change,
             gap=gap,
             inner_iterations=iterations,
-            half_norm=norm(u_half, over),
-            degree_violation=weighted_sum(graph.degree, u, over).abs().max(),
-            coupling_violation=_largest(constraint.coupling_violation, u_half, over),
-            margin_violation=_largest(constraint.margin_violation, u_half, over),
+            half_norm=half_norm,
+            degree_violation=point.along_degree.abs().max(),
+            coupling_violation=coupling,
+            margin_violation=margin,
         )
 
 
-def _largest(violation: Callable[[Tensor], Tensor], u: Tensor, over: Communicator) -> Tensor:
-    """The largest violation on any process, of which one may have no node."""
-    return over.max(violation(u) if u.numel() else u.new_zeros(()))
+def _largest(constraint: Constraint, u: Tensor, over: Communicator) -> Tensor:
+    """The largest violation of coupling and of margins on any process, of which one may have no node."""
+    if not u.numel():
+        return over.max(u.new_zeros(2))
+    return over.max(torch.stack([constraint.coupling_violation(u), constraint.margin_violation(u)]))
 
 
 def _given(dual: OptTensor, backend: Backend) -> OptTensor:

@@ -94,8 +94,10 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
 def _new_directions(x: Tensor, basis: list[Tensor], over: Communicator) -> Tensor:
     """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
     for _ in range(2):  # the second round removes what rounding left of the first
-        for block in basis:
-            x = torch.addmm(x, block, over.sum(block.t() @ x), alpha=-1)
+        # All blocks against the same x: one message between processes, where one block after the other takes many.
+        if basis:
+            for block, share in zip(basis, over.sums(*[block.t() @ x for block in basis]), strict=True):
+                x = torch.addmm(x, block, share, alpha=-1)
         size, turn = torch.linalg.eigh(over.sum((x.t() @ x).double()))
         keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
         x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)

@@ -44,6 +44,10 @@ class Communicator(Protocol):
         """The sum of a small tensor over the ranks, the same bits on all of them."""
         ...
 
+    def sums(self, *x: Tensor) -> tuple[Tensor, ...]:
+        """The sums of several small tensors of one type over the ranks, in one message."""
+        ...
+
     def max(self, x: Tensor) -> Tensor:
         """The largest of every entry over the ranks."""
         ...
@@ -85,6 +89,10 @@ class _Alone:
 
     def sum(self, x: Tensor) -> Tensor:
         """The tensor itself."""
+        return x
+
+    def sums(self, *x: Tensor) -> tuple[Tensor, ...]:
+        """The tensors themselves."""
         return x
 
     def max(self, x: Tensor) -> Tensor:

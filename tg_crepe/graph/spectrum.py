@@ -115,7 +115,8 @@ def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) ->
     for step in range(steps):
         if step == 0 or beta[step - 1] == 0:
             r = orthogonal(_random(graph, generator), step)
-        basis[step] = r / size(r)
+            length = size(r)
+        basis[step] = r / length
         r = matrix @ over.halo(basis[step])
         alpha[step] = over.sum(basis[step] @ r)
         r = orthogonal(r, step + 1)

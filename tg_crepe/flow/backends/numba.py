@@ -50,8 +50,7 @@ class NumbaBackend:
         self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
         self.reach = dual_step(graph.edge_index, graph.local_degree).index_select(0, graph.csr_pattern[2]).numpy()
         # The nodes before the first one with an edge to the halo do not wait for what other processes send.
-        inner = int(graph.boundary.int().argmax()) if graph.num_halo else graph.num_nodes
-        before, after = _split(self.ptr, 0, inner), _split(self.ptr, inner, graph.num_nodes)
+        before, after = _split(self.ptr, 0, graph.num_inner), _split(self.ptr, graph.num_inner, graph.num_nodes)
         self.num_inner = len(before) - 1
         self.chunks = before + after[1:]
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
@@ -113,8 +112,8 @@ class NumbaBackend:
         self._spare = (state.u, state.u_bar)
         return PrimalDualState(u_new, v_new, state.dual)
 
-    def energy(self, u: Tensor) -> Tensor:
-        """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
+    def own_energy(self, u: Tensor) -> Tensor:
+        """What this process has of the energy of every class, in double precision, of shape :obj:`[num_classes]`."""
         from tg_crepe._kernels import primal_dual
         from tg_crepe._kernels.threads import for_each_chunk
         from tg_crepe._kernels.vector import row_type
@@ -129,7 +128,7 @@ class NumbaBackend:
             primal_dual.energy(row, first, last, self.ptr, self.col, self.weight, v, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
-        return self.graph.communicator.sum(torch.from_numpy(total.sum(axis=0) / 2))  # edges are met from both ends
+        return torch.from_numpy(total.sum(axis=0) / 2)  # edges are met from both ends
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
@@ -148,8 +147,8 @@ class NumbaBackend:
             primal_dual.certify(self.chunks[chunk], self.chunks[chunk + 1], *arrays, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
-        smooth, dual, along, distance, size = problem.over.sum(torch.from_numpy(total.sum(axis=0)))
-        energies = self.energy(state.u)
+        parts, energies = problem.over.sums(torch.from_numpy(total.sum(axis=0)), self.own_energy(state.u))
+        smooth, dual, along, distance, size = parts
         energy = energies.sum()
         tiny = torch.finfo(torch.float64).tiny
         residual = torch.maximum((distance / size.clamp(min=tiny)).sqrt(), (energy - along) / energy.clamp(min=tiny))

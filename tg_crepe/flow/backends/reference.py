@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tg_crepe.energy.dirichlet import total_variation
+from tg_crepe.energy.dirichlet import own_energy
 from tg_crepe.energy.gradient import GraphGradient, dual_step, inverse_degree
 from tg_crepe.flow.chambolle_pock import PrimalDualState
 from tg_crepe.flow.problem import Certificate, InnerProblem, certify
@@ -66,9 +66,9 @@ class ReferenceBackend:
         row = torch.repeat_interleave(torch.arange(self.graph.num_nodes, device=col.device), rowptr.diff())
         return torch.where(row < col, 1.0, -1.0).to(self.graph.edge_weight.dtype).unsqueeze(-1)
 
-    def energy(self, u: Tensor) -> Tensor:
-        """The energy of every class, in double precision, of shape :obj:`[num_classes]`."""
-        return total_variation(u, self.graph)
+    def own_energy(self, u: Tensor) -> Tensor:
+        """What this process has of the energy of every class, in double precision, of shape :obj:`[num_classes]`."""
+        return own_energy(u, self.graph)
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
@@ -77,4 +77,4 @@ class ReferenceBackend:
         graph = self.graph
         weight, degree = graph.edge_weight.double(), graph.local_degree.double()
         divergence = self.gradient.adjoint(dual, graph.edge_index, weight, degree)[: graph.num_nodes]
-        return certify(problem, state.u, self.energy(state.u), divergence)
+        return certify(problem, state.u, self.own_energy(state.u), divergence)
