@@ -50,9 +50,9 @@ class AlongTheFlow(CrepePropagation):
         decide = crepe._decision
 
         class Recorder(RatioFlow):
-            def _record(self, trace: Trace, step: int, u: Tensor, *rest: Any) -> None:
-                iterates.append(u.clone())
-                super()._record(trace, step, u, *rest)
+            def _record(self, trace: Trace, step: int, u_half: Tensor, *rest: Any) -> None:
+                iterates.append(u_half.clone())  # the decision does not depend on its size
+                super()._record(trace, step, u_half, *rest)
 
         def decide_all(u: Tensor, *rest: Any) -> Tensor:
             self._scores = [decide(iterate, *rest) for iterate in iterates]

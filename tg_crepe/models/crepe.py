@@ -19,6 +19,7 @@ from tg_crepe.models.rate import screening_rate
 from tg_crepe.models.restarts import best_restart, geometric_clock
 from tg_crepe.models.support import label_support
 from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.typing import OptTensor
 
 #: The steps of the clock and the factor between their ends (docs/recipe.md).
 _STEPS, _GROWTH = 6, 1.5
@@ -52,8 +53,8 @@ class CrepePropagation(EnergyModel):
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels a class: it sets the diffusion from which
     the flow starts, and its length, which is shorter where labels find little support around them
     (:func:`~tg_crepe.models.support.label_support`). The label is :math:`\arg\max_l (\frac{3}{4} v^l + \pi_l)`, where
-    :math:`v = u/d` at the spread of the start and :math:`\pi` are the class volumes; for equal volumes this is the
-    paper's :math:`\arg\max_l u^l`. Where labels are few and equally many, classes whose volumes have run away from
+    :math:`v = u/d` at the spread of the start, without its mean over the nodes, and :math:`\pi` are the class volumes.
+    Where labels are few and equally many, classes whose volumes have run away from
     :math:`\pi` are brought back to it and the flow runs again (:func:`~tg_crepe.models.balance.balanced`).
 
     .. code-block:: python
@@ -69,8 +70,8 @@ class CrepePropagation(EnergyModel):
             :obj:`"degree_median"`. (default: :obj:`"degree_quantile"`, balanced at the class volumes)
         class_prior (str or torch.Tensor, optional): The class volumes: from the :obj:`"labels"` (their counts, and
             what the diffusion finds where it contradicts them; few labels, equally many, bind the volumes),
-            :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`; the latter two are taken as they are and bind
-            nothing. (default: :obj:`"labels"`)
+            given, of shape :obj:`[num_classes]`, or :obj:`"uniform"`: equal, and the label is the paper's
+            :math:`\arg\max_l u^l`. The latter two are taken as they are and bind nothing. (default: :obj:`"labels"`)
         reweight (bool, optional): Whether edges are re-weighted by the soft labels of the start, twice; not part of
             the paper's model. (default: :obj:`True`)
         time (float, optional): The length of the flow in units of :math:`1/x`, where labels are supported in full.
@@ -154,6 +155,7 @@ class CrepePropagation(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
         rate = screening_rate(task)
+        plain = isinstance(self.class_prior, str) and self.class_prior == "uniform"
         from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
         prob, graph, volumes, status = reweighted_diffusion(
             task, rate, volume, self.reweight, observe=from_labels, outvote=self.outvote
@@ -177,7 +179,7 @@ class CrepePropagation(EnergyModel):
             )
             result = flow(u, on, _constraint(task, self.eps, self.outvote))
             result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
-            score = _decision(result.u, on, spread, volume, task.multi_label)
+            score = _decision(result.u, on, spread, None if plain else volume, task.multi_label)
             ended = result.status if status == "converged" else status
             return Solution(result.u, score, result.trace, ended, rate)
 
@@ -239,16 +241,21 @@ def _feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Ten
     return u.to(u0.dtype)
 
 
-def _decision(u: Tensor, graph: CanonicalGraph, spread: Tensor, volume: Tensor, multi_label: bool) -> Tensor:
-    r"""The scores :math:`\frac{3}{4} v + \pi`, with :math:`v = u/d` at the spread that the start had.
+def _decision(u: Tensor, graph: CanonicalGraph, spread: Tensor, volume: OptTensor, multi_label: bool) -> Tensor:
+    r"""The scores :math:`\frac{3}{4} (v - \bar v) + \pi`, with :math:`v = u/d` at the spread that the start had.
 
-    Every :math:`u^l` has zero mean, so a plain argmax would assume classes of equal volume. A finding's score is
-    :math:`v + \pi - \frac{1}{2}`.
+    Every :math:`u^l` has :math:`\langle u^l, d \rangle = 0`: the mean of :math:`v^l` is zero where a node counts
+    :math:`d^2`, and that of the nodes, :math:`\bar v^l`, is not where there are hubs. What is added back, the class
+    volumes :math:`\pi`, are shares of the nodes, so it is :math:`\bar v` that they take the place of. A finding's score
+    is :math:`v - \bar v + \pi - \frac{1}{2}`. Without volumes :math:`v` decides as it is: the paper's argmax u.
     """
-    now = _spread(u, graph)
+    now, over = _spread(u, graph), graph.communicator
     scale = torch.where(now > 0, spread / torch.where(now > 0, now, 1.0), 0.0)
-    v = u.double() / graph.degree.double().unsqueeze(-1)
-    return scale * v + volume - 0.5 if multi_label else _SHRINKAGE * scale * v + volume
+    v = (u.double() / graph.degree.double().unsqueeze(-1)).mul_(scale)
+    if volume is None:
+        return v
+    v -= over.sum(v.sum(dim=0)) / graph.total_nodes
+    return v + volume - 0.5 if multi_label else _SHRINKAGE * v + volume
 
 
 def _spread(u: Tensor, graph: CanonicalGraph) -> Tensor:
