@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+# One thread for graphs of a hundred nodes, here and in the commands that tests start: several cost more than they give,
+# above all beside other processes. Tests of the number of threads set it themselves. Read when torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A shell that runs the tests in the background lets them ignore Ctrl-C, and so would the commands that they start and
 # interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
