@@ -15,13 +15,18 @@ def rate(graph, index):
     return clock_rate(graph, index, torch.zeros(graph.num_nodes, 1))
 
 
-@pytest.mark.parametrize(("num_labels", "seed"), [(1, 0), (20, 1)])
-def test_clock_rate_of_a_large_graph_is_near_the_eigenvalue_and_knows_no_order(num_labels, seed, monkeypatch):
+@pytest.mark.parametrize(
+    ("num_labels", "seed", "size", "apart"), [(1, 0, 6, 3), (20, 1, 6, 3), (1, 2, 20, 0), (20, 3, 20, 0)]
+)
+def test_clock_rate_of_a_large_graph_is_near_the_eigenvalue_and_knows_no_order(
+    num_labels, seed, size, apart, monkeypatch
+):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 4, 1500)
-    x = rng.standard_normal((1500, 6)) + 3 * np.eye(6)[y]
+    x = rng.standard_normal((1500, size)) + apart * np.eye(size)[y]
     graph, _ = canonical_graph(*knn_graph(torch.from_numpy(x), 10, metric="euclidean"), 1500)
     expected = np.linalg.eigvalsh(dense_laplacian(graph))[3]
+    assert (expected > 0.15) == (apart == 0)  # noise without clusters has no slow mode
     block = torch.zeros(1500, 4, dtype=torch.float64)
     for c in range(4):
         block[np.flatnonzero(y == c)[:num_labels], c] = 1
