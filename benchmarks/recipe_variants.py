@@ -232,6 +232,11 @@ def _constant(module: str, name: str, value: Any) -> Variant:
     return Variant(parts={f"{module}.{name}": value})
 
 
+def _scaled_clock(factor: float) -> Variant:
+    """Another factor in x, also beyond its bound."""
+    return Variant(parts={f"{_RATE}.clock_rate": _ScaledClock(factor), f"{_RATE}._MOST": 1e9})
+
+
 def _numbered(text: str, values: tuple[float, ...], make: Callable[[Any], Variant]) -> dict[str, Variant]:
     return {text.format(value): make(value) for value in values}
 
@@ -268,7 +273,7 @@ VARIANTS: dict[str, Variant] = {
     **_numbered("exponent {:g}", (0.0, 0.25, 1.0), lambda e: Variant({"exponent": e}, make=OtherExponent)),
     **_numbered("H = {}", ("l1", "l2", "median", "degree_median"), lambda h: Variant({"normaliser": h})),
     **_numbered("ε = {:g}", (0.01, 0.1, 0.3, 3.0, 10.0), lambda eps: Variant({"eps": eps})),
-    **_numbered("factor {:g}", (0.25, 0.5, 0.7, 1.5, 2.5), lambda f: _constant(_RATE, "clock_rate", _ScaledClock(f))),
+    **_numbered("factor {:g}", (0.25, 0.5, 0.7, 1.5, 2.5), _scaled_clock),
     **_numbered("κ = {:g}", (0.1, 0.2, 0.8, 1.0, 1.6, 2.5), lambda time: Variant({"time": time})),
     **_numbered("pseudo-count {:g}", (0, 1, 20), lambda n: _constant("models.priors", "_PSEUDO_COUNT", n)),
     **_numbered("rounds {:g}", (1, 3, 4), lambda n: _constant(_DIFFUSION, "_ROUNDS", n)),
