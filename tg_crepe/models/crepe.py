@@ -155,13 +155,13 @@ class CrepePropagation(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.class_prior)
         rate = screening_rate(task)
-        plain = isinstance(self.class_prior, str) and self.class_prior == "uniform"
-        from_labels = isinstance(self.class_prior, str) and self.class_prior == "labels" and not task.multi_label
+        plain, from_labels = self._prior == "uniform", self._prior == "labels" and not task.multi_label
         prob, graph, volumes, status = reweighted_diffusion(
             task, rate, volume, self.reweight, observe=from_labels, outvote=self.outvote
         )
         volume = volumes.share
         time = self.time if task.multi_label else self.time * _supported_time(prob, task)
+        clock = self._clock(rate, time)
         start, spread = self._start(prob, graph, task)
         del prob  # in double precision; what follows needs the most memory
 
@@ -185,8 +185,8 @@ class CrepePropagation(EnergyModel):
 
         if task.u0 is not None:
             start = _feasible_start(task.u0, graph, task.multi_label)
-            return run(start, graph, self._clock(rate, time), self.inner_iterations)
-        solution = run(start, graph, self._clock(rate, time), self.inner_iterations)
+            return run(start, graph, clock, self.inner_iterations)
+        solution = run(start, graph, clock, self.inner_iterations)
         if self.time_step is not None or task.multi_label:
             return solution
         if task.positive_count.tolist() == [1, 1]:
@@ -201,7 +201,7 @@ class CrepePropagation(EnergyModel):
             prob = softened(label, task.graph, task.num_classes)
             graph = trusting(prob, task) if self.reweight else task.graph
             start, spread = self._start(prob, graph, task)
-            solution = run(start, graph, self._clock(rate, time), self.inner_iterations, spread)
+            solution = run(start, graph, clock, self.inner_iterations, spread)
             label = balanced(solution.score, task, volumes)
         return solution
 
@@ -214,9 +214,13 @@ class CrepePropagation(EnergyModel):
         """The constant step, or the steps of the clock."""
         return self.time_step if self.time_step is not None else geometric_clock(time / rate, _STEPS, _GROWTH)
 
+    @property
+    def _prior(self) -> str:
+        """The name of the class prior, or that it is given."""
+        return self.class_prior if isinstance(self.class_prior, str) else "given"
+
     def __repr__(self) -> str:
-        prior = self.class_prior if isinstance(self.class_prior, str) else "given"
-        return model_repr(self, normaliser=self.normaliser, class_prior=prior, reweight=self.reweight)
+        return model_repr(self, normaliser=self.normaliser, class_prior=self._prior, reweight=self.reweight)
 
 
 def _constraint(task: LabelTask, eps: float, outvote: bool) -> Constraint:
