@@ -68,6 +68,16 @@ class RankCommunicator:
         parts = both.split([part.numel() for part in x])
         return tuple(part.view(like.shape) for part, like in zip(parts, x, strict=True))
 
+    def gather(self, x: Tensor) -> tuple[Tensor, int]:
+        """A short 1-D tensor of all ranks, one after the other, and where that of this one begins."""
+        sizes = torch.zeros(self.world_size, dtype=torch.long, device=x.device)
+        sizes[self.rank] = x.numel()
+        sizes = self.sum(sizes)
+        begin = int(sizes[: self.rank].sum())
+        everything = x.new_zeros(int(sizes.sum()))
+        everything[begin : begin + x.numel()] = x
+        return self.sum(everything), begin
+
     def max(self, x: Tensor) -> Tensor:
         """The largest of every entry over the ranks."""
         return self._reduce(x, largest=True)

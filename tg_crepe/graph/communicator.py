@@ -48,6 +48,10 @@ class Communicator(Protocol):
         """The sums of several small tensors of one type over the ranks, in one message."""
         ...
 
+    def gather(self, x: Tensor) -> tuple[Tensor, int]:
+        """A short 1-D tensor of all ranks, one after the other, and where that of this one begins."""
+        ...
+
     def max(self, x: Tensor) -> Tensor:
         """The largest of every entry over the ranks."""
         ...
@@ -94,6 +98,10 @@ class _Alone:
     def sums(self, *x: Tensor) -> tuple[Tensor, ...]:
         """The tensors themselves."""
         return x
+
+    def gather(self, x: Tensor) -> tuple[Tensor, int]:
+        """The tensor itself, which begins where all do."""
+        return x, 0
 
     def max(self, x: Tensor) -> Tensor:
         """The tensor itself."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.communicator import Communicator
 from tg_crepe.models.priors import class_volume
 from tg_crepe.models.resolvent import class_shares, loose_resolvent
 from tg_crepe.models.sources import sources
@@ -87,7 +86,7 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
 
     free, judged = ~task.labelled, task.labelled & ~single
     wrong = int(over.sum((torch.where(first, other_label, label) != task.y)[judged].sum()))
-    limit = _gather(torch.where(first, other_sure, sure)[judged], over).sort().values[min(wrong, splittable - 1)]
+    limit = over.gather(torch.where(first, other_sure, sure)[judged])[0].sort().values[min(wrong, splittable - 1)]
     events = [label != other_label, sure < limit, other_sure < limit]
     apart, unsure, other_unsure = over.sum(torch.stack([event[free].sum() for event in events])).tolist()
     error = (1 - _GAIN / math.sqrt(labels)) * max(apart, (unsure + other_unsure) / 2) / num_free
@@ -98,32 +97,13 @@ def _every_second(task: LabelTask, evidence: Tensor) -> Tensor:
     """Every second labelled node of every class in the order of the evidence for it, bool of shape [num_nodes]."""
     over, own = task.graph.communicator, task.labelled.nonzero().view(-1)
     y = task.y[own]
-    value = _gather(evidence[own, y].double(), over)
-    group = _gather(y.double(), over).long()
+    value, begin = over.gather(evidence[own, y].double())
+    group = over.gather(y)[0]
     order = value.argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
     before = torch.bincount(group, minlength=task.num_classes).cumsum(0) - task.positive_count
     place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     chosen = (place - before[group]) % 2 == 1
-    begin = int(_counts(len(own), over, order.device)[: over.rank].sum())
     found = torch.zeros_like(task.labelled)
     found[own] = chosen[begin : begin + len(own)]
     return found
-
-
-def _counts(size: int, over: Communicator, device: torch.device) -> Tensor:
-    """How many entries every rank has."""
-    counts = torch.zeros(over.world_size, dtype=torch.long, device=device)
-    counts[over.rank] = size
-    return over.sum(counts)
-
-
-def _gather(x: Tensor, over: Communicator) -> Tensor:
-    """A short 1-D tensor of all ranks, one after the other."""
-    if over.world_size == 1:
-        return x
-    counts = _counts(x.numel(), over, x.device)
-    begin = int(counts[: over.rank].sum())
-    everything = x.new_zeros(int(counts.sum()))
-    everything[begin : begin + x.numel()] = x
-    return over.sum(everything)
