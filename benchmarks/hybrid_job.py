@@ -89,6 +89,9 @@ def read_case(cell: Cell) -> Case:
 class Remembering(nn.Module):
     """A network that keeps the features it gives in evaluation mode, so that a look at its outputs costs no pass.
 
+    Its convolutions are computed in bfloat16, which takes two thirds of the time on a processor with instructions for
+    it; weights, features and outputs are float32.
+
     Args:
         network (torch.nn.Module): The network.
     """
@@ -102,7 +105,8 @@ class Remembering(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """The features of the network."""
-        found: Tensor = self.network.features(x)
+        with torch.autocast(x.device.type, torch.bfloat16):
+            found: Tensor = self.network.features(x).float()
         if not self.training:
             self.seen.append(found.detach())
         return found
