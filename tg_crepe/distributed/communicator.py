@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tg_crepe.distributed.host_transport import find_transport
 from tg_crepe.distributed.traffic import Traffic
-from tg_crepe.distributed.transport import ProcessTransport, Transport
+from tg_crepe.distributed.transport import Transport
 from tg_crepe.graph.communicator import Exchange
 from tg_crepe.graph.keeper import FORGETFUL, Keeper
 
@@ -41,7 +42,7 @@ class RankCommunicator:
         traffic: Traffic | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.transport: Transport = ProcessTransport() if transport is None else transport
+        self.transport: Transport = find_transport() if transport is None else transport
         self.rank, self.world_size = self.transport.rank, self.transport.world_size
         self.number: Tensor | None = number
         self.keeper = keeper
