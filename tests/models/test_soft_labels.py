@@ -1,4 +1,5 @@
 import math
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -96,6 +97,15 @@ def test_search_finds_the_confidence(confidence):
     score = torch.randn(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     sharpness = match_confidence(score, confidence)
     assert float(torch.softmax(sharpness * score, dim=1).amax(dim=1).mean()) == pytest.approx(confidence, abs=1e-10)
+
+
+@pytest.mark.parametrize("confidence", [0.4, 0.6, 0.8, 0.95])
+def test_search_looks_at_the_scores_a_dozen_times(confidence):
+    looks = []
+    counting = Mock(sum=lambda x: looks.append(x) or x)
+    score = torch.randn(500, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    match_confidence(score, confidence, counting)
+    assert len(looks) <= 13
 
 
 def test_search_stays_in_its_range():

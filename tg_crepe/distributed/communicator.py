@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tg_crepe.distributed.host_transport import find_transport
 from tg_crepe.distributed.traffic import Traffic
-from tg_crepe.distributed.transport import ProcessTransport, Transport
+from tg_crepe.distributed.transport import Transport
 from tg_crepe.graph.communicator import Exchange
 from tg_crepe.graph.keeper import FORGETFUL, Keeper
 
@@ -41,7 +42,7 @@ class RankCommunicator:
         traffic: Traffic | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.transport: Transport = ProcessTransport() if transport is None else transport
+        self.transport: Transport = find_transport() if transport is None else transport
         self.rank, self.world_size = self.transport.rank, self.transport.world_size
         self.number: Tensor | None = number
         self.keeper = keeper
@@ -112,17 +113,16 @@ class RankCommunicator:
             return self.halo(x.to(torch.uint8)).bool()
         both = x.new_empty(x.size(0) + self.num_halo, *x.shape[1:])
         both[: x.size(0)] = x
-        self.exchange(both).wait()
+        self.exchange(x, both[x.size(0) :]).wait()
         return both
 
-    def exchange(self, x: Tensor) -> Exchange:
-        """Begins to fill the halo rows of ``x``, which has room for them, and lets the caller go on meanwhile."""
+    def exchange(self, own: Tensor, halo: Tensor) -> Exchange:
+        """Begins to fill the rows of ``halo`` from the ``own`` rows of other ranks; the caller can go on meanwhile."""
         if self.world_size == 1:
             return _Nothing()
-        num_own = x.size(0) - self.num_halo
-        outgoing = x.index_select(0, self._rows)
-        under_way = self.transport.all_to_all(x[num_own:], outgoing, self._recv_counts, self._send_counts)
-        width = x[:1].numel() * x.element_size()
+        outgoing = own.index_select(0, self._rows)
+        under_way = self.transport.all_to_all(halo, outgoing, self._recv_counts, self._send_counts)
+        width = halo[:1].numel() * halo.element_size()
         self.traffic.exchanges += 1
         self.traffic.bytes_sent += outgoing.size(0) * width
         self.traffic.bytes_received += self.num_halo * width

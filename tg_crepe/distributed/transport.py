@@ -10,7 +10,7 @@ from tg_crepe.distributed.lost_rank import naming_lost_ranks
 from tg_crepe.graph.communicator import Exchange
 
 #: Up to so many ranks on CPUs everybody tells everybody: one hop, where the ring of gloo's reduction takes 2 (P − 1).
-_FEW = 8
+FEW = 8
 
 
 class Transport(Protocol):
@@ -57,7 +57,7 @@ class ProcessTransport:
     def all_reduce(self, x: Tensor, largest: bool) -> None:
         """Replaces every entry by its sum over the ranks, or by the largest."""
         with naming_lost_ranks("a sum over the ranks"):
-            if x.device.type == "cpu" and self.world_size <= _FEW:
+            if x.device.type == "cpu" and self.world_size <= FEW:
                 held = x.new_empty(self.world_size, x.numel())
                 dist.all_to_all_single(held, x.view(1, -1).repeat(self.world_size, 1))
                 x.view(-1).copy_(held.amax(dim=0) if largest else held.sum(dim=0))

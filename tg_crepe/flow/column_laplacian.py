@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from tg_crepe.flow.conjugate_gradient import conjugate_gradient
-from tg_crepe.graph.canonical import CanonicalGraph, sparse_csr
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.sparse import sparse_csr
 
 
 class ColumnLaplacian:

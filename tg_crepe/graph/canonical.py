@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,8 @@ from torch import Tensor
 from tg_crepe._checks import check_choice, check_count, check_tensor, first_indices
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
+from tg_crepe.graph.shared_matrix import SharedMatrix
+from tg_crepe.graph.sparse import sparse_csr
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: How the two directions of a pair are combined into one weight; a direction that is absent counts as 0.
@@ -192,12 +193,17 @@ class CanonicalGraph:
 
     def multiply(self, x: Tensor) -> Tensor:
         """The product of the weight matrix with ``x`` of shape :obj:`[num_nodes, num_columns]`."""
-        return self.adjacency @ self.communicator.halo(x)
+        return self._product @ x
+
+    @cached_property
+    def _product(self) -> SharedMatrix:
+        return SharedMatrix(self.adjacency, self)
 
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
         graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes, self.communicator)
-        for name in ("csr_pattern", "component", "num_components", "total_nodes"):  # they do not depend on the weights
+        # They do not depend on the weights.
+        for name in ("csr_pattern", "component", "num_components", "total_nodes", "boundary", "num_inner"):
             if name in self.__dict__:
                 graph.__dict__[name] = self.__dict__[name]
         return graph
@@ -395,10 +401,3 @@ def _sparse_edges(adjacency: Adjacency) -> tuple[Tensor, OptTensor, int]:
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ValueError(f"the sparse matrix must be square, got shape {list(shape)}")
     return edge_index, weight, shape[0]
-
-
-def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor, without torch's notice that these are in beta."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(rowptr, col, value, size=shape, check_invariants=False)

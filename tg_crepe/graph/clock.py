@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.shared_matrix import SharedMatrix
 from tg_crepe.graph.spectrum import normalised_adjacency, smallest_positive_eigenpairs, without_kernel
 
 #: Graphs up to this size get the exact eigenvalue for their clock, larger ones an estimate.
@@ -61,13 +62,14 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     that separate them, and a block of columns makes a product with the matrix cheap: a Lanczos iteration needs as many
     products with single vectors as this needs columns, and several times the orthogonalisation.
     """
-    matrix, project, over = normalised_adjacency(graph), without_kernel(graph), graph.communicator
+    matrix, project = SharedMatrix(normalised_adjacency(graph), graph), without_kernel(graph)
+    over = graph.communicator
     centre, radius = 1 - (low + 2) / 2, (2 - low) / 2
 
     def damp(x: Tensor) -> Tensor:
-        before, now = x, torch.addmm(x, matrix, over.halo(x), beta=-centre / radius, alpha=1 / radius)
+        before, now = x, matrix.addmm(x, x, beta=-centre / radius, alpha=1 / radius)
         for _ in range(_DEGREE - 1):
-            following = torch.addmm(before, matrix, over.halo(now), beta=-1, alpha=2 / radius)
+            following = matrix.addmm(before, now, beta=-1, alpha=2 / radius)
             before, now = now, following.sub_(now, alpha=2 * centre / radius)
         return now
 
@@ -84,7 +86,7 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
         newest = place[:, : newest.size(1)].copy_(newest)
         basis.append(newest)
         # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
-        image = matrix @ over.halo(newest)
+        image = matrix @ newest
         column = over.sum(torch.cat([(old.t() @ image).double() for old in basis]))
         known = projected.size(0)
         projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))

@@ -64,8 +64,8 @@ class Communicator(Protocol):
         """Own and halo rows from own rows."""
         ...
 
-    def exchange(self, x: Tensor) -> Exchange:
-        """Begins to fill the halo rows of ``x``, which has room for them, and lets the caller go on meanwhile."""
+    def exchange(self, own: Tensor, halo: Tensor) -> Exchange:
+        """Begins to fill the rows of ``halo`` from the ``own`` rows of other ranks; the caller can go on meanwhile."""
         ...
 
     def reordered(self: Self, order: Tensor) -> Self:
@@ -115,7 +115,7 @@ class _Alone:
         """The tensor itself."""
         return x
 
-    def exchange(self, x: Tensor) -> Exchange:
+    def exchange(self, own: Tensor, halo: Tensor) -> Exchange:
         """Nothing to do."""
         return _Arrived()
 

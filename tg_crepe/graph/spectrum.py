@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.canonical import CanonicalGraph, sparse_csr
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.shared_matrix import SharedMatrix
+from tg_crepe.graph.sparse import sparse_csr
 
 #: Lanczos steps between two looks at convergence.
 _CHECK_EVERY = 10
@@ -98,9 +100,10 @@ def _volumes(graph: CanonicalGraph) -> Tensor:
 
 def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) -> tuple[Tensor, Tensor]:
     """The ``wanted`` largest Ritz pairs of S without those of the kernel of I − S, largest first."""
-    matrix, project, over = normalised_adjacency(graph).double(), without_kernel(graph), graph.communicator
+    matrix, project = SharedMatrix(normalised_adjacency(graph).double(), graph), without_kernel(graph)
+    over = graph.communicator
     generator = torch.Generator().manual_seed(0)
-    basis = matrix.new_empty(steps, graph.num_nodes, layout=torch.strided)
+    basis = graph.degree.new_empty(steps, graph.num_nodes, dtype=torch.float64)
     alpha, beta = basis.new_zeros(steps), basis.new_zeros(steps)
 
     def orthogonal(r: Tensor, step: int) -> Tensor:
@@ -117,7 +120,7 @@ def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) ->
             r = orthogonal(_random(graph, generator), step)
             length = size(r)
         basis[step] = r / length
-        r = matrix @ over.halo(basis[step])
+        r = matrix @ basis[step]
         alpha[step] = over.sum(basis[step] @ r)
         r = orthogonal(r, step + 1)
         # Noise means that the basis spans an invariant subspace; a fresh vector finds what lies outside of it, the

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe.flow.conjugate_gradient import CGResult, conjugate_gradient
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.shared_matrix import SharedMatrix
 from tg_crepe.graph.spectrum import normalised_adjacency
 from tg_crepe.models.task import LabelTask
 from tg_crepe.typing import OptTensor
@@ -14,13 +15,13 @@ from tg_crepe.typing import OptTensor
 
 def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
-    matrix, over = normalised_adjacency(graph), graph.communicator
+    matrix = SharedMatrix(normalised_adjacency(graph), graph)
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
 
     def operator(x: Tensor) -> Tensor:
-        return torch.addmm(x, matrix, over.halo(x), alpha=-alpha)
+        return matrix.addmm(x, x, alpha=-alpha)
 
-    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=over)
+    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=graph.communicator)
 
 
 def loose_resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -> Tensor:
@@ -41,13 +42,13 @@ def loose_resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: fl
         alpha (float): :math:`\alpha \in (0, 1)`.
         tol (float): The relative residual.
     """
-    matrix, over = normalised_adjacency(graph), graph.communicator
+    matrix = SharedMatrix(normalised_adjacency(graph), graph)
     root = math.sqrt((1 + alpha) / (1 - alpha))
     products = math.ceil(math.log(2 / tol) / math.log((root + 1) / (root - 1)))
     x, r, d = source.clone(), source.clone(), source.clone()
     factor = alpha
     for _ in range(products):
-        r = torch.addmm(r, matrix, over.halo(d), alpha=alpha).sub_(d)
+        r = matrix.addmm(r, d, alpha=alpha).sub_(d)
         following = 1 / (2 / alpha - factor)
         d.mul_(following * factor).add_(r, alpha=2 * following / alpha)
         x.add_(d)

@@ -120,16 +120,18 @@ def match_confidence(score: Tensor, confidence: float, over: Communicator = ALON
         if value * at_there < 0:
             break
         here, value = there, at_there
-    (low, at_low), (high, at_high) = sorted([(here, value), (there, at_there)])
+    ends, last = sorted([(here, value), (there, at_there)]), -1
     for _ in range(_PASSES):
+        (low, at_low), (high, at_high) = ends
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         value = excess(middle)
         if abs(value) < _PRECISION:
-            return math.exp(middle)
-        if value > 0:
-            high, at_high, at_low = middle, value, at_low / 2
-        else:
-            low, at_low, at_high = middle, value, at_high / 2
+            break
+        side = int(value > 0)
+        if side == last:  # the other end stands still: with half its value the next secant comes nearer to it
+            far, at_far = ends[1 - side]
+            ends[1 - side] = (far, at_far / 2)
+        ends[side], last = (middle, value), side
     return math.exp(middle)
 
 

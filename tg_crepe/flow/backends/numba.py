@@ -105,7 +105,7 @@ class NumbaBackend:
             primal_dual.iterate(row, self.chunks[chunk], self.chunks[chunk + 1], *arrays)
 
         with _compilation_told(state.u.size(1), number):
-            halo = self.graph.communicator.exchange(state.u_bar)
+            halo = self.graph.communicator.exchange(*state.u_bar.split([len(self.inverse), self.graph.num_halo]))
             for_each_chunk(work, self.num_inner)
             halo.wait()
             for_each_chunk(lambda chunk: work(self.num_inner + chunk), len(self.chunks) - 1 - self.num_inner)

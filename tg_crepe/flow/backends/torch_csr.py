@@ -6,7 +6,8 @@ from torch import Tensor
 from tg_crepe.energy.gradient import dual_step
 from tg_crepe.flow.chambolle_pock import PrimalDualState
 from tg_crepe.flow.problem import Certificate, InnerProblem, certify
-from tg_crepe.graph.canonical import CanonicalGraph, sparse_csr
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.sparse import sparse_csr
 from tg_crepe.typing import OptTensor
 
 #: Edges whose differences are held at a time when the energy is summed in double precision.
@@ -76,8 +77,8 @@ class TorchBackend:
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration; the dual is updated in place."""
         v_bar = state.u.new_empty(self.graph.num_local, state.u.size(1))
-        torch.mul(state.u_bar, self.inverse, out=v_bar[: self.graph.num_nodes])
-        halo = self.graph.communicator.exchange(v_bar)
+        own, around = v_bar.split([self.graph.num_nodes, self.graph.num_halo])
+        halo = self.graph.communicator.exchange(torch.mul(state.u_bar, self.inverse, out=own), around)
         dual = state.dual
         self._step_dual(dual[: self.num_inner], 0, v_bar, rho)
         pull = rho / problem.time_step

@@ -3,7 +3,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.canonical import CanonicalGraph, sparse_csr
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.sparse import sparse_csr
 
 #: Edges whose differences or flows are held at a time when sums are taken in double precision.
 _EDGES_AT_A_TIME = 1 << 18
