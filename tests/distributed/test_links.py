@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tg_crepe.distributed.links import Links
+from tg_crepe.distributed.links import Links, connect
+from tg_crepe.distributed.ring import Ring
 
 
 @pytest.fixture
@@ -72,3 +73,12 @@ def test_a_rank_that_is_gone_is_named(ends):
     ends[1].close()
     with pytest.raises(ConnectionResetError, match="rank 1 has closed its end"):
         first.begin({}, {1: torch.ones(1)}).wait()
+
+
+def test_a_group_that_carries_nothing_on_the_cpu_keeps_its_own_ways(monkeypatch):
+    class OfGpusAlone:
+        def _get_backend(self, device: torch.device) -> None:
+            raise RuntimeError(f"No backend type associated with device type {device}")
+
+    monkeypatch.setattr(torch.distributed.distributed_c10d, "_get_default_group", OfGpusAlone)
+    assert connect(Ring()) is None

@@ -116,8 +116,11 @@ def connect(ring: Ring) -> Links | None:
     can enter.
 
     Returns:
-        Links, optional: On all ranks or on none.
+        Links, optional: On all ranks or on none; on none too where the process group carries nothing on the CPU.
     """
+    seconds = _patience()
+    if seconds is None:
+        return None
     with contextlib.ExitStack() as for_now, contextlib.ExitStack() as for_long:
         door = _opened(for_now)
         doors = ring.gather(None if door is None else door.getsockname())
@@ -127,7 +130,7 @@ def connect(ring: Ring) -> Links | None:
         for _ in range(ring.world_size - 1 - ring.rank):  # who has called stands at the door already
             stream = for_long.enter_context(door.accept()[0])
             streams[stream.recv(1)[0]] = stream
-        links = Links(streams, _patience())
+        links = Links(streams, seconds)
         weakref.finalize(links, for_long.pop_all().close)
         return links
 
@@ -157,7 +160,10 @@ def _called(doors: list[str | None], rank: int, stack: contextlib.ExitStack) -> 
     return streams
 
 
-def _patience() -> float:
-    """How many seconds a collective of the process group may take."""
+def _patience() -> float | None:
+    """How many seconds a collective on the CPU may take, as the process group was told; one of NCCL alone has none."""
     group: Any = dist.distributed_c10d._get_default_group()
-    return float(group._get_backend(torch.device("cpu")).options._timeout.total_seconds())
+    try:
+        return float(group._get_backend(torch.device("cpu")).options._timeout.total_seconds())
+    except (RuntimeError, AttributeError):
+        return None
