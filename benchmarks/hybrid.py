@@ -46,7 +46,7 @@ RATES = (5, 10, 20)
 SEEDS = {
     "network": {"fashion_mnist": 10, "cifar10_subset": 10},
     "energy": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
-    "pieces": {"fashion_mnist": 2, "pneumoniamnist": 5},
+    "pieces": {"fashion_mnist": 5, "pneumoniamnist": 5},
     "features": {"fashion_mnist": 1},
 }
 

@@ -119,8 +119,11 @@ def error_tables(runs: Runs) -> list[str]:
                 pairs.append([runs.title(case), SOURCES[source], *paired(ours, rivals)])
     header = ["", "pseudo-labels from", "test error, %", "pseudo-label error, %"]
     header += ["network's own error on the same images, %", "processor seconds a run"]
-    return [*table(header, body), "", "CREPE hybrid against the others, paired over seeds, points of test error:", "",
-            *table(["", "against", *_PAIRED], pairs)]  # fmt: skip
+    lines = table(header, body)
+    if pairs:  # without test images there are none
+        lines += ["", "CREPE hybrid against the others, paired over seeds, points of test error:", ""]
+        lines += table(["", "against", *_PAIRED], pairs)
+    return lines
 
 
 def calibration_table(runs: Runs) -> list[str]:
@@ -301,29 +304,33 @@ def _line(axes: Any, along: Mapping[int, Sequence[float]], place: int, label: st
 
 
 def _draw_epochs(runs: Runs, path: Path) -> None:
-    """Row by row the cases: test error, pseudo-label error, certainty at the first and the last look, calibration."""
-    figure = _figure(18, 3.6 * len(runs.cases))
-    for line, case in zip(figure.subplots(len(runs.cases), 5, squeeze=False), runs.cases, strict=True):
-        for place, source in enumerate(runs.sources):
+    """Row by row the cases: test error if any, error of pseudo-labels, certainty at two looks, calibration."""
+    tested = any(row["test_error"] != "" for row in runs.rows)
+    figure = _figure(18 if tested else 14.4, 3.6 * len(runs.cases))
+    panels = figure.subplots(len(runs.cases), 5 if tested else 4, squeeze=False)
+    for line, case in zip(panels, runs.cases, strict=True):
+        made, first_look, last_look, calibration = line[-4:]
+        for place, source in enumerate(SOURCES):
             tests = {
                 epoch: v for epoch, v in runs.along(case, source, "test_error").items() if epoch <= _last(runs, case)
             }
             _line(line[0], tests, place, SOURCES[source])
             if source != "none":
-                _line(line[1], runs.along(case, source, "pseudo_error"), place, SOURCES[source])
+                _line(made, runs.along(case, source, "pseudo_error"), place, SOURCES[source])
         own = runs.along(case, "crepe", "network_error")
-        _line(line[1], own, 5, "network beside CREPE", "--")
+        _line(made, own, 5, "network beside CREPE", "--")
         looks = sorted(runs.along(case, "crepe", "pseudo_error"))
-        for axes, epoch in zip(line[2:4], (looks[0], looks[-1]) if looks else (), strict=False):
+        for axes, epoch in zip((first_look, last_look), (looks[0], looks[-1]) if looks else (), strict=False):
             _draw_certainty(axes, runs, case, epoch)
         curves = {"network_ece": "network", "network_ece_fitted": "network, fitted"}
         curves |= {"energy_ece": "CREPE, paper's rule", "energy_ece_fitted": "CREPE, calibrated"}
         for place, (value, label) in enumerate(curves.items()):
-            _line(line[4], runs.along(case, "crepe", value), place, label, "--" if "fitted" in value else "-")
-        _tidy(line[0], runs.title(case), "epoch", "test error, %")
-        _tidy(line[1], "pseudo-labels", "epoch", "error, %")
-        _tidy(line[4], "calibration in the CREPE runs", "epoch", "expected calibration error, %")
-        for axes in (line[0], line[1], line[4]):
+            _line(calibration, runs.along(case, "crepe", value), place, label, "--" if "fitted" in value else "-")
+        _tidy(made, f"pseudo-labels, {runs.title(case)}", "epoch", "error, %")
+        _tidy(calibration, "calibration in the CREPE runs", "epoch", "expected calibration error, %")
+        if tested:
+            _tidy(line[0], runs.title(case), "epoch", "test error, %")
+        for axes in {line[0], made, calibration}:
             axes.set_ylim(bottom=0)
             axes.xaxis.get_major_locator().set_params(integer=True)
             axes.legend(fontsize=7, frameon=False)
