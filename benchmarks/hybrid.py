@@ -29,7 +29,7 @@ from pathlib import Path
 import hybrid_report
 import machine
 from grid import Cell, CellStore, run_or_stop
-from hybrid_cases import AS_IT_IS, PIECES, SOURCES, Case, case_of
+from hybrid_cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
 from hybrid_job import features_name, make_cell, make_job
 from page import fill
 from table1_job import cache_folder
@@ -58,7 +58,7 @@ def cases_of(experiment: str) -> list[Case]:
     if experiment == "energy":
         return [case_of(data, rate) for data in SEEDS["energy"] for rate in RATES]
     if experiment == "pieces":
-        return [case_of("fashion_mnist", 1), case_of("pneumoniamnist", 5)]
+        return [case_of("fashion_mnist", 1, **SMALLER), case_of("pneumoniamnist", 5)]
     whole = {"images": 70_000, "watched": 0, "epochs": 3}
     return [replace(case_of("fashion_mnist", percent, **whole), everything=True) for percent in (1, 10)]
 

@@ -189,6 +189,14 @@ def findings_table(runs: Runs) -> list[str]:
     return ["", *table(header, body)]
 
 
+#: What the pieces are compared in beside the test error.
+_OF_PSEUDO_LABELS = {
+    "pseudo_error": "pseudo-label error, %",
+    "energy_ece_fitted": "calibration error of pseudo-labels, %",
+    "network_ece_fitted": "that of the network, temperature fitted, %",
+}
+
+
 def pieces_table(runs: Runs) -> list[str]:
     """The error and the seconds of every change, beside the trainer as it is."""
     lines: list[str] = []
@@ -199,13 +207,15 @@ def pieces_table(runs: Runs) -> list[str]:
             found = runs.final(case, "crepe", "test_error", piece)
             if not found:
                 continue
-            cells = [spread(found.values()), spread(runs.final(case, "crepe", "pseudo_error", piece).values())]
+            cells = [spread(found.values())]
+            cells += [spread(runs.final(case, "crepe", name, piece).values()) for name in _OF_PSEUDO_LABELS]
             change = paired(found, base) if piece != AS_IT_IS else ["–"] * 4
             seconds = [
                 spread(runs.final(case, "crepe", name, piece).values(), 1) for name in ("energy_seconds", "cpu_seconds")
             ]
             body.append([piece, *cells, *change, *seconds])
-        header = [runs.title(case), "test error, %", "pseudo-label error, %", "change of the test error", *_PAIRED[1:]]
+        header = [runs.title(case), "test error, %", *_OF_PSEUDO_LABELS.values()]
+        header += ["change of the test error", *_PAIRED[1:]]
         lines += [*table([*header, "seconds of the energy", "processor seconds a run"], body), ""]
     return lines
 

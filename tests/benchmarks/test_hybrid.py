@@ -48,14 +48,17 @@ def test_every_seed_has_every_run_once(experiment):
 def test_the_trainer_as_it_is_in_the_pieces_is_the_run_of_the_other_experiments():
     others = {cell.key for name in ("network", "energy") for cell in hybrid.make_cells(name, False, None)}
     cells = hybrid.make_cells("pieces", False, None)
-    assert {cell.key for cell in cells if cell.point["piece"] == AS_IT_IS} <= others
+    plain = [cell for cell in cells if cell.point["piece"] == AS_IT_IS]
+    assert {cell.key for cell in plain if cell.point["data"] == "pneumoniamnist"} <= others
+    # Fashion-MNIST has fewer images where it is trained on forty-five times.
+    assert not {cell.key for cell in plain if cell.point["data"] == "fashion_mnist"} & others
     assert not {cell.key for cell in cells if cell.point["piece"] != AS_IT_IS} & others
 
 
 def test_all_sources_of_pseudo_labels_share_their_settings():
     settings = case_of("fashion_mnist", 1).config(AS_IT_IS, seed=3)
     assert settings.seed == 3
-    assert settings.warmup_passes * 100 >= 100 * 100 / hybrid_cases.WARMUP_EPOCHS  # 100 steps of 100 images, 100 labels
+    assert settings.warmup_passes * 300 >= 200 * 100 / hybrid_cases.WARMUP_EPOCHS  # 200 steps of 100 images, 300 labels
     for piece, changes in PIECES.items():
         assert replace(settings, **changes) == case_of("fashion_mnist", 1).config(piece, seed=3)
 
@@ -216,7 +219,8 @@ def test_a_piece_is_compared_with_the_trainer_as_it_is(tmp_path):
     text = hybrid_report.summary("pieces", rows)
     for shift, piece in enumerate(PIECES):
         if shift:
-            assert f"| {piece} | {0.5 + shift:.2f} ± 0.71 | 5.00 ± 0.00 | +{shift}.00 ± 0.00 | 0 of 2 |" in text
+            knew = "5.00 ± 0.00 | 2.75 ± 1.06 | 3.00 ± 0.00"  # error and calibration of pseudo-labels, of the network
+            assert f"| {piece} | {0.5 + shift:.2f} ± 0.71 | {knew} | +{shift}.00 ± 0.00 | 0 of 2 |" in text
 
 
 @pytest.mark.parametrize("experiment", ["network", "energy", "pieces"])

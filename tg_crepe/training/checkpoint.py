@@ -16,12 +16,12 @@ from tg_crepe.models.base import EnergyModel
 from tg_crepe.training.config import TrainingConfig
 
 #: The layout of the file; a reader refuses another one.
-FORMAT = 1
+FORMAT = 2
 
 #: The file in the checkpoint folder of a run.
 FILE = "last.pt"
 
-_KEYS = ("run", "epoch", "model", "optimizer", "scheduler", "scaler", "pseudo", "u", "history")
+_KEYS = ("run", "epoch", "model", "optimizer", "scheduler", "scaler", "pseudo", "u", "held_out", "history")
 
 
 def describe_run(

@@ -30,7 +30,10 @@ def labelled_mask(dataset: ImageDataset, train_mask: LabelSplit | Tensor) -> Ten
 
 def check_fit(dataset: ImageDataset, mask: Tensor, energy: str | EnergyModel, config: TrainingConfig) -> None:
     """Raise where the settings do not fit the data, before any work."""
-    if config.align_classes and dataset.multi_label:
-        raise ValueError("'align_classes' must be False where an image may have several labels, got True")
+    for name in ("align_classes", "hold_out"):
+        if getattr(config, name) and dataset.multi_label:
+            raise ValueError(f"'{name}' must be False where an image may have several labels, got True")
+    if config.hold_out and int(torch.bincount(dataset.targets[dataset.train[mask]]).max()) < 2:
+        raise ValueError("'hold_out' must be False where no class has two labels, got True")
     if isinstance(energy, EnergyModel) and config.k >= len(mask):
         raise ValueError(f"'k' must be below the number of training images, {len(mask)}, got {config.k}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import os
 import time
@@ -22,6 +23,7 @@ from tg_crepe.runs import RunFolder
 from tg_crepe.training.augment import Augment, mixup, multi_sample
 from tg_crepe.training.checkpoint import FILE, describe_run, load_checkpoint, save_checkpoint
 from tg_crepe.training.config import TrainingConfig
+from tg_crepe.training.held_out import HeldOutCount, count_wrong, halve_labels, temper
 from tg_crepe.training.inference import Inference
 from tg_crepe.training.inputs import check_fit, labelled_mask
 from tg_crepe.training.interrupt import Interrupt, TrainingInterrupted
@@ -143,9 +145,12 @@ class HybridTrainer:
         self._seen_warnings: set[tuple[type[Warning], str]] = set()
         self._energy_run: EnergyRun | None = None
         self._u: Tensor | None = None
+        self._held_out: HeldOutCount | None = None
         self._epoch = 0
 
         network = self._make_network(backbone)
+        # The networks of the halves begin with the same weights.
+        self._untrained = copy.deepcopy(network) if self.config.hold_out else network
         settings = self.config
         optimizer = torch.optim.SGD(
             network.parameters(),
@@ -248,6 +253,7 @@ class HybridTrainer:
         for name, value in content["pseudo"].items():
             self.data[name] = value
         self._u = content["u"]
+        self._held_out = None if content["held_out"] is None else HeldOutCount(*content["held_out"])
 
     def _save(self, run: RunFolder | None, epoch: int, history: list[Row]) -> None:
         """Writes the checkpoint of the main process after ``epoch`` epochs."""
@@ -265,6 +271,7 @@ class HybridTrainer:
                 "scaler": None if scaler is None else scaler.state_dict(),
                 "pseudo": {name: self.data[name] for name in _PSEUDO if self.data.get(name) is not None},
                 "u": self._u,
+                "held_out": None if self._held_out is None else [self._held_out.wrong, self._held_out.judged],
                 "history": history,
             },
         )
@@ -274,13 +281,13 @@ class HybridTrainer:
         self._epoch = epoch + 1
         self._leave_if_asked(interrupt)
         alternating = epoch >= self.config.warmup_epochs
-        seconds = dict.fromkeys(("features", "graph", "energy"), 0.0)
+        seconds = dict.fromkeys(("features", "graph", "energy", "network"), 0.0)
         if alternating and (epoch - self.config.warmup_epochs) % self.config.refresh_every == 0:
             seconds = self._refresh(interrupt)
         rate = self._scheduler.get_last_lr()[0]
         start = time.perf_counter()
         loss = self._train(epoch, alternating, interrupt)
-        seconds["network"] = time.perf_counter() - start
+        seconds["network"] += time.perf_counter() - start
         self._scheduler.step()
         row: Row = {"epoch": self._epoch, "phase": "hybrid" if alternating else "warm-up", "rate": rate, "loss": loss}
         row |= self._judge.epoch(self._test_logits(), self.data)
@@ -289,18 +296,28 @@ class HybridTrainer:
 
     def _refresh(self, interrupt: Interrupt) -> dict[str, float]:
         """Features, graph, energy, pseudo-labels; returns the seconds of each."""
-        seconds = dict.fromkeys(("features", "graph", "energy"), 0.0)
+        seconds = dict.fromkeys(("features", "graph", "energy", "network"), 0.0)
         if self.energy == "none":
             return seconds
+        if self.config.hold_out and self._held_out is None:
+            start = time.perf_counter()
+            self._held_out = self._ask_halves()
+            seconds["network"] = time.perf_counter() - start
+        seconds |= self._label(interrupt)
+        if self._held_out is not None:
+            temper(self.data, self._held_out)
+        return seconds
+
+    def _label(self, interrupt: Interrupt) -> dict[str, float]:
+        """New pseudo-labels, the same on all processes; returns the seconds that they took."""
         start = time.perf_counter()
         align = self.config.align_classes
         if self.energy == "network":
             logits = self._finite(self._inference.logits(self.dataset.train))
             labels_from_network(logits, self.data, self.dataset.num_classes, align)
-            seconds["features"] = time.perf_counter() - start
-            return seconds
+            return {"features": time.perf_counter() - start}
         self.data.x = self._inference.features(self.dataset.train)
-        seconds["features"] = time.perf_counter() - start
+        seconds = {"features": time.perf_counter() - start}
         self._leave_if_asked(interrupt)
         if self._accelerator.is_main_process and isinstance(self.energy, EnergyModel):
             with warn_once(self._seen_warnings):
@@ -318,6 +335,23 @@ class HybridTrainer:
         for name, value in from_main_process(self._accelerator, pseudo).items():
             self.data[name] = value
         return seconds
+
+    def _ask_halves(self) -> HeldOutCount:
+        """What two networks that know one half of the labels each say of the other half, after the same warm-up."""
+        passes = 2 * self.config.warmup_passes  # as many steps as with all labels
+        config = replace(self.config, epochs=self.config.warmup_epochs, warmup_passes=passes, hold_out=False)
+        unseen = replace(self.dataset, test=self.dataset.test[:0])
+        halves = halve_labels(self.data.y, self.data.train_mask, self.config.seed)
+        count = HeldOutCount(0, 0)
+        for half, other in (halves, halves[::-1]):
+            network = copy.deepcopy(self._untrained)
+            trainer = HybridTrainer(unseen, half, network, self.energy, config, accelerator=self._accelerator)
+            try:
+                found = trainer.fit().data
+            except TrainingInterrupted as error:  # what can go on is this run
+                raise TrainingInterrupted(error.signum, self._checkpoint_path()) from error
+            count += count_wrong(found.pseudo_y, self.data.y, other & ~half)
+        return count
 
     def _train(self, epoch: int, alternating: bool, interrupt: Interrupt) -> float:
         """The steps of an epoch; returns their mean loss."""
