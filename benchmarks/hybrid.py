@@ -3,6 +3,7 @@ r"""Does CREPE help a network, and where? The hybrid framework on real images, i
     python benchmarks/hybrid.py network     # energy against network: Fashion-MNIST and a part of CIFAR-10
     python benchmarks/hybrid.py energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
     python benchmarks/hybrid.py pieces      # every part of the trainer switched, one at a time
+    python benchmarks/hybrid.py calibration # how sure pseudo-labels are when networks of half the labels are asked
     python benchmarks/hybrid.py network --plan     # what would be run, and about how long
     python benchmarks/hybrid.py network --quick    # a very small version, seed 100; writes hybrid_quick_*
     python benchmarks/hybrid.py features --save-features FOLDER   # networks on all of Fashion-MNIST, for Table 1
@@ -47,6 +48,7 @@ SEEDS = {
     "network": {"fashion_mnist": 10, "cifar10_subset": 10},
     "energy": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
     "pieces": {"fashion_mnist": 5, "pneumoniamnist": 5},
+    "calibration": {"fashion_mnist": 10, "cifar10_subset": 10, "pneumoniamnist": 10, "breastmnist": 10},
     "features": {"fashion_mnist": 1},
 }
 
@@ -59,6 +61,9 @@ def cases_of(experiment: str) -> list[Case]:
         return [case_of(data, rate) for data in SEEDS["energy"] for rate in RATES]
     if experiment == "pieces":
         return [case_of("fashion_mnist", 1, **SMALLER), case_of("pneumoniamnist", 5)]
+    if experiment == "calibration":
+        medical = [case_of(data, rate) for data in ("pneumoniamnist", "breastmnist") for rate in RATES]
+        return [case_of("fashion_mnist", 1, **SMALLER), case_of("cifar10_subset", 10), *medical]
     whole = {"images": 70_000, "watched": 0, "epochs": 3}
     return [replace(case_of("fashion_mnist", percent, **whole), everything=True) for percent in (1, 10)]
 
@@ -79,6 +84,8 @@ def make_cells(experiment: str, quick: bool, seeds: range | None) -> list[Cell]:
     pairs = [("crepe", piece) for piece in PIECES] if experiment == "pieces" else [(s, AS_IT_IS) for s in SOURCES]
     if experiment == "features":
         pairs = [("none", AS_IT_IS), ("crepe", AS_IT_IS)]
+    if experiment == "calibration":
+        pairs = [("crepe", hybrid_report.HALVES)]
     cells = [
         make_cell(case, source, piece, seed)
         for case in cases
@@ -107,6 +114,8 @@ def describe_plan(cells: list[Cell], store: CellStore, workers: int) -> str:
 def write_report(experiment: str, table: Path, failed: int, full: bool) -> str:
     """Writes the tables and the figure of a csv file; a full run also goes into the page of the site."""
     rows = hybrid_report.read(table)
+    if experiment == "calibration":  # beside the same runs without the halves, where those are
+        rows = [*rows, *hybrid_report.plain_runs(table.parent, rows)]
     text = hybrid_report.summary(experiment, rows, failed)
     if experiment == "features":
         text += "\n" + "\n".join(hybrid_report.features_table(table.parent, "fashion_mnist")) + "\n"

@@ -28,6 +28,13 @@ PAPER_CHEST = {
 PAPER_CHEST_AVERAGE = 81.75
 
 
+#: The piece that asks networks of half the labels how sure pseudo-labels may be.
+HALVES = "networks of half the labels"
+
+#: Where the runs without it are.
+_PLAIN = ("hybrid_network_10000_images.csv", "hybrid_network.csv", "hybrid_energy.csv")
+
+
 def read(path: Path) -> list[Row]:
     """The rows of a csv file."""
     with path.open(newline="", encoding="utf-8") as file:
@@ -220,6 +227,50 @@ def pieces_table(runs: Runs) -> list[str]:
     return lines
 
 
+def plain_runs(folder: Path, rows: Sequence[Row]) -> list[Row]:
+    """CREPE's runs of the other experiments on the same data sets, images and seeds."""
+    wanted = {(row["data"], float(row["percent"]), row["images"], row["seed"]) for row in rows}
+    found = [row for name in _PLAIN if (folder / name).exists() for row in read(folder / name)]
+    return [
+        row
+        for row in found
+        if row["source"] == "crepe" and (row["data"], float(row["percent"]), row["images"], row["seed"]) in wanted
+    ]
+
+
+def halves_tables(runs: Runs) -> list[str]:
+    """Calibration with the networks of half the labels and without, against the network's; then what it costs."""
+    body, costs = [], []
+    for case in runs.cases:
+        network, fitted, halves = (
+            runs.final(case, "crepe", name, HALVES)
+            for name in ("network_ece", "network_ece_fitted", "energy_ece_fitted")
+        )
+        plain = runs.final(case, "crepe", "energy_ece_fitted")
+        looks = [row for row in runs.of(case, "crepe", HALVES) if row["energy_ece_fitted"] != ""]
+        counts = [
+            f"{sum(float(row['energy_ece_fitted']) < float(row[name]) for row in chosen)} of {len(chosen)}"
+            for chosen in ([row for row in looks if row["phase"] == "final"], looks)
+            for name in ("network_ece_fitted", "network_ece")
+        ]
+        body.append([runs.title(case), *(spread(x.values()) for x in (network, fitted, plain, halves)), *counts])
+        for name, title in (("test_error", "test error, %"), ("test_auc", "area under the curve, %")):
+            now, before = runs.final(case, "crepe", name, HALVES), runs.final(case, "crepe", name)
+            row = [runs.title(case), title, spread(before.values()), spread(now.values()), *paired(now, before)]
+            costs.append(row)
+    header = ["expected calibration error, %", "network", "network, temperature fitted", "energy, without the halves"]
+    header += ["energy, with them", "below the fitted network at the end", "below the network as it is at the end"]
+    lines = table([*header, "below the fitted network, all epochs", "below the network as it is, all epochs"], body)
+    header = ["", "", "without the halves", "with them", *_PAIRED]
+    return [
+        *lines,
+        "",
+        "The networks that learned from these pseudo-labels, paired over seeds:",
+        "",
+        *table(header, costs),
+    ]
+
+
 def features_table(folder: Path, name: str) -> list[str]:
     """Table 1 on the features of trained networks beside the unsupervised ones, for the same labelled images.
 
@@ -256,6 +307,7 @@ def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
         "network": lambda runs: [*error_tables(runs), "", *calibration_table(runs)],
         "energy": lambda runs: [*auc_tables(runs), *findings_table(runs), "", *calibration_table(runs)],
         "pieces": pieces_table,
+        "calibration": halves_tables,
         "features": error_tables,
     }
     seeds = sorted({int(row["seed"]) for row in rows})
@@ -285,6 +337,8 @@ def draw(name: str, rows: Sequence[Row], path: Path) -> None:
         _draw_epochs(runs, path)
     elif name == "energy":
         _draw_rates(runs, path)
+    elif name == "calibration":
+        _draw_calibration(runs, path)
     else:
         _draw_pieces(runs, path)
 
@@ -404,4 +458,35 @@ def _draw_pieces(runs: Runs, path: Path) -> None:
         axes.set_yticks(range(len(pieces)), pieces)
         axes.invert_yaxis()
         _tidy(axes, runs.title(case), "change of the test error, points", "")
+    figure.savefig(path, dpi=100)
+
+
+def _draw_calibration(runs: Runs, path: Path) -> None:
+    """One line a case: the calibration error of network and energy, mean and deviation over the seeds."""
+    kinds = {
+        "network": ("network_ece", HALVES),
+        "network, temperature fitted": ("network_ece_fitted", HALVES),
+        "CREPE": ("energy_ece_fitted", AS_IT_IS),
+        "CREPE, networks of half the labels asked": ("energy_ece_fitted", HALVES),
+    }
+    figure = _figure(8, 0.55 * len(runs.cases) + 1.6)
+    axes = figure.subplots()
+    for number, (title, (name, piece)) in enumerate(kinds.items()):
+        for place, case in enumerate(runs.cases):
+            found = list(runs.final(case, "crepe", name, piece).values())
+            if not found:
+                continue
+            axes.errorbar(
+                np.mean(found),
+                place + 0.15 * (number - 1.5),
+                xerr=np.std(found, ddof=1) if len(found) > 1 else 0,
+                fmt=MARKERS[number],
+                color=PALETTE[number],
+                label=title if not place else None,
+            )
+    axes.set_yticks(range(len(runs.cases)), [runs.title(case) for case in runs.cases])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.legend(fontsize=8)
+    _tidy(axes, "Pseudo-labels of the last network", "expected calibration error, %", "")
     figure.savefig(path, dpi=100)

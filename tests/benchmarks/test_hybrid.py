@@ -223,10 +223,25 @@ def test_a_piece_is_compared_with_the_trainer_as_it_is(tmp_path):
             assert f"| {piece} | {0.5 + shift:.2f} ± 0.71 | {knew} | +{shift}.00 ± 0.00 | 0 of 2 |" in text
 
 
-@pytest.mark.parametrize("experiment", ["network", "energy", "pieces"])
+def test_halves_are_compared_with_the_runs_without_them(tmp_path):
+    assert PIECES[hybrid_report.HALVES] == {"hold_out": True}
+    rows = fake_rows(sources=["crepe"], pieces=[AS_IT_IS, hybrid_report.HALVES])
+    machine.write_csv([row for row in rows if row["piece"] == AS_IT_IS], tmp_path / "hybrid_energy.csv")
+    other = [row | {"images": 30} for row in rows if row["piece"] == AS_IT_IS]  # of fewer images: not the same run
+    machine.write_csv(other, tmp_path / "hybrid_network.csv")
+    own = read_back([row for row in rows if row["piece"] != AS_IT_IS], tmp_path)
+    plain = hybrid_report.plain_runs(tmp_path, own)
+    assert {(row["piece"], row["images"]) for row in plain} == {(AS_IT_IS, "60")}
+    text = hybrid_report.summary("calibration", [*own, *plain])
+    errors = "4.00 ± 0.00 | 3.00 ± 0.00 | 2.75 ± 1.06 | 2.75 ± 1.06"
+    assert f"| Fashion-MNIST, 5 % | {errors} | 1 of 2 | 2 of 2 | 2 of 4 | 4 of 4 |" in text
+    assert "| Fashion-MNIST, 5 % | test error, % | 0.50 ± 0.71 | 1.50 ± 0.71 | +1.00 ± 0.00 | 0 of 2 |" in text
+
+
+@pytest.mark.parametrize("experiment", ["network", "energy", "pieces", "calibration"])
 def test_every_experiment_has_a_figure(experiment, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'plot'")
-    rows = fake_rows(["crepe"], list(PIECES)) if experiment == "pieces" else fake_rows()
+    rows = fake_rows(["crepe"], list(PIECES)) if experiment in ("pieces", "calibration") else fake_rows()
     hybrid_report.draw(experiment, read_back(rows, tmp_path), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 

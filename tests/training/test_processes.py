@@ -60,3 +60,9 @@ def test_every_process_ends_with_the_same_weights_losses_and_pseudo_labels(runs)
     assert first["losses"] == pytest.approx(one["losses"], abs=1e-4)
     assert torch.equal(first["pseudo_y"], second["pseudo_y"])
     assert torch.equal(first["pseudo_y"], one["pseudo_y"])
+
+
+def test_networks_of_half_the_labels_tell_every_process_the_same(runs):
+    one, first, second = runs
+    assert torch.equal(first["certainty"], second["certainty"])
+    torch.testing.assert_close(first["certainty"], one["certainty"], rtol=0, atol=1e-3)

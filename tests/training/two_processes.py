@@ -32,6 +32,9 @@ def train(out: Path) -> None:
     trainer = HybridTrainer(dataset, labelled(), network, config=config, run=out / "run", accelerator=accelerator)
     result = trainer.fit()
     hook.remove()
+    network = get_backbone("small_cnn", 1, 3, 8, seed=0, norm=False)
+    config = replace(config, epochs=2, hold_out=True)
+    judged = HybridTrainer(blobs(), labelled(), network, config=config, accelerator=accelerator).fit()
     content = {
         "processes": accelerator.num_processes,
         "gradients": gradients,
@@ -39,6 +42,7 @@ def train(out: Path) -> None:
         "weights": result.model.state_dict(),
         "losses": [row["loss"] for row in result.history],
         "pseudo_y": result.data.pseudo_y,
+        "certainty": judged.data.certainty,
     }
     torch.save(content, out / f"rank{accelerator.process_index}.pt")
 
