@@ -142,3 +142,15 @@ def test_train_runs_keeps_its_folder_and_resumes(tmp_path, capsys):
     assert run([*line, "--resume"]) == 0
     assert "test error" in capsys.readouterr().out
     assert run([*line, "--force"]) == 0
+
+
+def test_train_asks_networks_of_half_the_labels(tmp_path):
+    for package in ("accelerate", "torchmetrics", "sklearn"):
+        pytest.importorskip(package)
+    line = ["train", "digits", "--epochs", "1", "--num-labels", "2", "--energy", "network"]
+    sure = []
+    for name, options in {"plain": [], "judged": ["--hold-out"]}.items():
+        assert run([*line, *options, "--run", str(tmp_path / name)]) == 0
+        assert RunFolder.open(tmp_path / name).info["settings"]["hold_out"] is bool(options)
+        sure.append(RunFolder.open(tmp_path / name).read_result().certainty)
+    assert not np.array_equal(*sure)

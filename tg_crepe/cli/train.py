@@ -39,6 +39,9 @@ def train(
     backbone: Annotated[str | None, typer.Option(help="The network (the preset's).")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="The number of epochs (the preset's).")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Pixels a side for images in files (the preset's).")] = None,
+    hold_out: Annotated[
+        bool, typer.Option("--hold-out", help="Ask two networks of half the labels how sure pseudo-labels may be.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the split, the weights and the order.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run's folder.")] = False,
     force: Force = False,
@@ -53,7 +56,7 @@ def train(
     from tg_crepe.runs import check_free
     from tg_crepe.training import HybridTrainer, TrainingInterrupted, get_preset
 
-    settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, seed)
+    settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, hold_out, seed)
     folder = run or Path("runs", f"{Path(data).stem}-{preset}-{energy}-{seed}")
     if not resume:
         check_free(folder, force)
@@ -85,10 +88,16 @@ def _key(data: str) -> str:
 
 
 def _with_options(
-    preset: Preset, num_labels: float | None, backbone: str | None, epochs: int | None, size: int | None, seed: int
+    preset: Preset,
+    num_labels: float | None,
+    backbone: str | None,
+    epochs: int | None,
+    size: int | None,
+    hold_out: bool,
+    seed: int,
 ) -> Preset:
     """The preset with what the user has chosen otherwise."""
-    config = replace(preset.config, seed=seed)
+    config = replace(preset.config, hold_out=hold_out, seed=seed)
     if epochs is not None:
         config = replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
     changes: dict[str, Any] = {"config": config}
