@@ -112,24 +112,27 @@ _PAIRED = ["difference", "lower in", "t-test p", "Wilcoxon p"]
 
 def error_tables(runs: Runs) -> list[str]:
     """Errors of the last model and of its pseudo-labels, then CREPE against the others over the same seeds."""
-    body, pairs = [], []
+    body = []
+    pairs: dict[str, list[list[str]]] = {"test_error": [], "pseudo_error": []}
     for case in runs.cases:
         for source in runs.sources:
             cells = [spread(runs.final(case, source, value).values()) for value in ("test_error", "network_error")]
             made = spread(runs.final(case, source, "pseudo_error").values()) if source != "none" else "–"
             seconds = spread(runs.final(case, source, "cpu_seconds").values(), 0)
             body.append([runs.title(case), SOURCES[source], cells[0], made, cells[1], seconds])
-        ours = runs.final(case, "crepe", "test_error")
-        for source in runs.sources:
-            if source != "crepe" and ours:
-                rivals = runs.final(case, source, "test_error")
-                pairs.append([runs.title(case), SOURCES[source], *paired(ours, rivals)])
+        for value, found in pairs.items():
+            ours = runs.final(case, "crepe", value)
+            for source in runs.sources:
+                rivals = runs.final(case, source, value) if source != "crepe" else {}
+                if ours and rivals and (value, source) != ("pseudo_error", "none"):  # the supervised one has none
+                    found.append([runs.title(case), SOURCES[source], *paired(ours, rivals)])
     header = ["", "pseudo-labels from", "test error, %", "pseudo-label error, %"]
     header += ["network's own error on the same images, %", "processor seconds a run"]
     lines = table(header, body)
-    if pairs:  # without test images there are none
-        lines += ["", "CREPE hybrid against the others, paired over seeds, points of test error:", ""]
-        lines += table(["", "against", *_PAIRED], pairs)
+    for value, title in {"test_error": "test error", "pseudo_error": "pseudo-label error at the end"}.items():
+        if pairs[value]:  # without test images there are none
+            lines += ["", f"CREPE hybrid against the others, paired over seeds, points of {title}:", ""]
+            lines += table(["", "against", *_PAIRED], pairs[value])
     return lines
 
 

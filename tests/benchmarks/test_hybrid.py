@@ -199,6 +199,9 @@ def test_tables_are_made_of_the_csv_file_alone(tmp_path):
     text = hybrid_report.summary("network", read_back(fake_rows(), tmp_path))
     assert "| Fashion-MNIST, 5 % | CREPE hybrid | 30.50 ± 0.71 | 5.00 ± 0.00 | 6.00 ± 0.00 | 7 ± 0 |" in text
     assert "| Fashion-MNIST, 5 % | LGC hybrid | +10.00 ± 0.00 | 0 of 2 |" in text
+    _, made = text.split("points of pseudo-label error at the end")
+    assert "| Fashion-MNIST, 5 % | LGC hybrid | +0.00 ± 0.00 | 0 of 2 |" in made
+    assert "| Fashion-MNIST, 5 % | supervised | " not in made
     assert (
         "| 1 of 2 | 2 of 4 | 4 of 4 |" in text
     )  # the calibrated energy is below 3.0 for one of two seeds, below 4.0 always
