@@ -1,4 +1,4 @@
-r"""Does CREPE help a network, and where? The hybrid framework on real images, in three experiments.
+r"""Does CREPE help a network, and where? The hybrid framework on real images.
 
     python benchmarks/hybrid.py network     # energy against network: Fashion-MNIST and a part of CIFAR-10
     python benchmarks/hybrid.py energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
@@ -143,8 +143,8 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
-    if options.experiment == "pieces" and options.save_features is not None:
-        parser.error("--save-features goes with the other experiments: the runs of the pieces would share their names")
+    if options.experiment in ("pieces", "calibration") and options.save_features is not None:
+        parser.error("--save-features goes with the other experiments: runs of these would share their names")
     if options.experiment == "features" and options.save_features is None and not (options.plan or options.report):
         parser.error("features needs --save-features FOLDER, a place for about 36 MB a network")
     return options

@@ -242,7 +242,7 @@ def plain_runs(folder: Path, rows: Sequence[Row]) -> list[Row]:
 
 
 def halves_tables(runs: Runs) -> list[str]:
-    """Calibration with the networks of half the labels and without, against the network's; then what it costs."""
+    """Calibration with the networks of half the labels and without, against the network's; then error and seconds."""
     body, costs = [], []
     for case in runs.cases:
         network, fitted, halves = (
@@ -257,7 +257,12 @@ def halves_tables(runs: Runs) -> list[str]:
             for name in ("network_ece_fitted", "network_ece")
         ]
         body.append([runs.title(case), *(spread(x.values()) for x in (network, fitted, plain, halves)), *counts])
-        for name, title in (("test_error", "test error, %"), ("test_auc", "area under the curve, %")):
+        values = {
+            "test_error": "test error, %",
+            "test_auc": "area under the curve, %",
+            "cpu_seconds": "processor seconds",
+        }
+        for name, title in values.items():
             now, before = runs.final(case, "crepe", name, HALVES), runs.final(case, "crepe", name)
             row = [runs.title(case), title, spread(before.values()), spread(now.values()), *paired(now, before)]
             costs.append(row)
@@ -268,7 +273,7 @@ def halves_tables(runs: Runs) -> list[str]:
     return [
         *lines,
         "",
-        "The networks that learned from these pseudo-labels, paired over seeds:",
+        "The networks that learned from these pseudo-labels, paired over seeds (a lower area is worse):",
         "",
         *table(header, costs),
     ]
@@ -475,18 +480,16 @@ def _draw_calibration(runs: Runs, path: Path) -> None:
     figure = _figure(8, 0.55 * len(runs.cases) + 1.6)
     axes = figure.subplots()
     for number, (title, (name, piece)) in enumerate(kinds.items()):
-        for place, case in enumerate(runs.cases):
-            found = list(runs.final(case, "crepe", name, piece).values())
-            if not found:
-                continue
-            axes.errorbar(
-                np.mean(found),
-                place + 0.15 * (number - 1.5),
-                xerr=np.std(found, ddof=1) if len(found) > 1 else 0,
-                fmt=MARKERS[number],
-                color=PALETTE[number],
-                label=title if not place else None,
-            )
+        found = {place: runs.final(case, "crepe", name, piece) for place, case in enumerate(runs.cases)}
+        shown = {place: list(values.values()) for place, values in found.items() if values}
+        axes.errorbar(
+            [np.mean(values) for values in shown.values()],
+            [place + 0.15 * (number - 1.5) for place in shown],
+            xerr=[np.std(values) for values in shown.values()],
+            fmt=MARKERS[number],
+            color=PALETTE[number],
+            label=title,
+        )
     axes.set_yticks(range(len(runs.cases)), [runs.title(case) for case in runs.cases])
     axes.invert_yaxis()
     axes.set_xlim(left=0)

@@ -13,6 +13,8 @@ from torch_geometric.data import Data
 from training_runs import CONFIG, NUM_TRAIN, blobs, fit, labelled, weights
 
 from tg_crepe.models.soft_labels import certainty
+from tg_crepe.nn import get_backbone
+from tg_crepe.runs import RunFolder
 from tg_crepe.training.held_out import HeldOutCount, count_wrong, halve_labels, temper
 
 pytest.importorskip("accelerate", reason="training needs the extra 'train'")
@@ -79,18 +81,25 @@ def test_the_mean_confidence_is_that_of_the_geometric_mean(count):
     torch.testing.assert_close(factor, factor.mean().expand_as(factor), rtol=1e-3, atol=1e-4)
 
 
-def test_no_confidence_is_below_that_of_a_guess():
-    data = pseudo_labels(num_classes=2, sharp=0.01)
-    temper(data, HeldOutCount(50, 50))
-    assert bool((data.pseudo_prob.amax(dim=1) >= 0.5).all())
-    assert bool(torch.isfinite(data.pseudo_prob).all())
-
-
-def test_labels_without_a_doubt_and_no_labels_stay_as_they_are():
-    data = pseudo_labels()
+def test_labels_without_a_doubt_are_doubted_as_much_as_the_judged_ones_allow():
+    data, count = pseudo_labels(), HeldOutCount(3, 10)
     data.pseudo_prob = torch.eye(4)[data.pseudo_y]
-    temper(data, HeldOutCount(3, 10))
-    torch.testing.assert_close(data.pseudo_prob, torch.eye(4)[data.pseudo_y])
+    temper(data, count)
+    found = float(data.pseudo_prob[data.pseudo_mask].double().amax(dim=1).mean())
+    assert found == pytest.approx(1 - math.sqrt(count.error / 12), abs=1e-6)
+    assert torch.equal(data.pseudo_prob.argmax(dim=1), data.pseudo_y)
+
+
+def test_a_hopeless_half_leaves_a_guess_that_keeps_its_class():
+    data = pseudo_labels(num_classes=3, sharp=0.5)
+    before = data.pseudo_y[data.pseudo_mask]
+    temper(data, HeldOutCount(10**6, 10**6))
+    prob = data.pseudo_prob[data.pseudo_mask]
+    assert torch.equal(prob.argmax(dim=1), before)
+    assert float(prob.amax(dim=1).mean()) < float(pseudo_labels(3, 0.5).pseudo_prob.amax(dim=1).mean())
+
+
+def test_without_pseudo_labels_nothing_changes():
     empty = pseudo_labels()
     empty.pseudo_mask = torch.zeros_like(empty.pseudo_mask)
     temper(empty, HeldOutCount(3, 10))
@@ -153,7 +162,7 @@ def test_it_resumes_to_the_same_bits(tmp_path, monkeypatch, place):
 
     ask = HybridTrainer._ask_halves
     monkeypatch.setattr(HybridTrainer, "_train_step", interrupt)
-    monkeypatch.setattr(HybridTrainer, "_ask_halves", lambda self: halves.append(len(calls)) or ask(self))
+    monkeypatch.setattr(HybridTrainer, "_ask_halves", lambda self, *_: halves.append(1) or ask(self, *_))
     with pytest.raises(TrainingInterrupted, match=r"SIGTERM.*last\.pt"):
         fit(tmp_path, hold_out=True)
     assert (calls[-1] is calls[0]) == (place == "after both halves")
@@ -163,10 +172,79 @@ def test_it_resumes_to_the_same_bits(tmp_path, monkeypatch, place):
     assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
 
 
-def test_it_needs_exclusive_classes_with_two_labels():
+def test_a_signal_in_the_energy_of_a_half_is_not_lost(tmp_path, monkeypatch):
+    import tg_crepe.training.trainer as trainer
+
+    label, calls = trainer.labels_from_energy, []
+
+    def interrupt(*arguments):
+        calls.append(1)
+        if len(calls) == 2:  # of the second half: the last one before the whole network goes on
+            os.kill(os.getpid(), signal.SIGINT)
+        return label(*arguments)
+
+    monkeypatch.setattr(trainer, "labels_from_energy", interrupt)
+    with pytest.raises(TrainingInterrupted, match=r"SIGINT.*last\.pt"):
+        fit(tmp_path, hold_out=True)
+    assert len(calls) == 2
+    assert RunFolder.open(tmp_path).info["status"] == "interrupted"
+
+
+def test_a_network_of_the_users_that_was_trained_before_the_interrupt_judges_no_label_it_knows(tmp_path, monkeypatch):
+    config = replace(CONFIG, hold_out=True)
+
+    def trainer(network):
+        return HybridTrainer(blobs(), labelled(), network, config=config, run=tmp_path)
+
+    network = get_backbone("small_cnn", 1, 3, 8, seed=0)
+    first = {name: value.clone() for name, value in network.state_dict().items()}
+    ask = HybridTrainer._ask_halves
+    begun = []
+
+    def look(self, interrupt):
+        begun.append({name: value.clone() for name, value in self._untrained.state_dict().items()})
+        if len(begun) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return ask(self, interrupt)
+
+    monkeypatch.setattr(HybridTrainer, "_ask_halves", look)
+    with pytest.raises(TrainingInterrupted):
+        trainer(network).fit()
+    assert not all(torch.equal(value, network.state_dict()[name]) for name, value in first.items())
+    trainer(network).fit(resume=True)
+    assert len(begun) == 2
+    assert all(torch.equal(value, begun[1][name]) for name, value in first.items())
+
+
+def test_a_half_that_diverges_names_the_checkpoint_of_the_run(tmp_path, monkeypatch):
+    step = HybridTrainer._train_step
+
+    def spoil(self, *arguments):
+        return step(self, *arguments) * (float("nan") if not self.config.hold_out else 1)
+
+    monkeypatch.setattr(HybridTrainer, "_train_step", spoil)
+    with pytest.raises(FloatingPointError, match=r"the last good checkpoint is .*last\.pt'"):
+        fit(tmp_path, hold_out=True)
+    assert RunFolder.open(tmp_path).info["status"] == "diverged"
+
+
+def test_the_users_accelerator_keeps_nothing_of_the_halves():
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    config = replace(CONFIG, epochs=2, hold_out=True)
+    trainer = HybridTrainer(blobs(), labelled(), config=config, accelerator=accelerator)
+    trainer.fit()
+    assert len(accelerator._models) == len(accelerator._optimizers) == 1
+    assert trainer._untrained is None
+
+
+def test_it_needs_pseudo_labels_of_exclusive_classes_with_two_labels():
+    with pytest.raises(ValueError, match="'hold_out' must be False where there are no pseudo-labels"):
+        fit(energy="none", hold_out=True)
     with pytest.raises(ValueError, match="'hold_out' must be False where an image may have several labels, got True"):
         fit(dataset=blobs(multi_label=True), hold_out=True)
     config = replace(CONFIG, hold_out=True)
     three = torch.arange(NUM_TRAIN) < 3
-    with pytest.raises(ValueError, match="'hold_out' must be False where no class has two labels, got True"):
+    with pytest.raises(ValueError, match="'hold_out' must be False where most labels are the only one"):
         HybridTrainer(blobs(), three, config=config)

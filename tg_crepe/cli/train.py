@@ -97,7 +97,7 @@ def _with_options(
     seed: int,
 ) -> Preset:
     """The preset with what the user has chosen otherwise."""
-    config = replace(preset.config, hold_out=hold_out, seed=seed)
+    config = replace(preset.config, hold_out=hold_out or preset.config.hold_out, seed=seed)
     if epochs is not None:
         config = replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
     changes: dict[str, Any] = {"config": config}

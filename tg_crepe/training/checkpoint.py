@@ -21,7 +21,7 @@ FORMAT = 2
 #: The file in the checkpoint folder of a run.
 FILE = "last.pt"
 
-_KEYS = ("run", "epoch", "model", "optimizer", "scheduler", "scaler", "pseudo", "u", "held_out", "history")
+_KEYS = ("run", "epoch", "model", "optimizer", "scheduler", "scaler", "pseudo", "u", "held_out", "untrained", "history")
 
 
 def describe_run(

@@ -30,9 +30,9 @@ class TrainingConfig:
         class_weight (bool, optional): Whether rare classes weigh more, the :math:`\beta` of the loss.
             (default: :obj:`True`)
         hold_out (bool, optional): Whether two more networks are warmed up on one half of the labels each, and tell how
-            sure pseudo-labels may be, see :func:`~tg_crepe.training.held_out.temper`. It costs two more warm-ups and
-            is meant for a few labels: features that were trained on them make an energy too sure of itself.
-            (default: :obj:`False`)
+            sure pseudo-labels may be, see :func:`~tg_crepe.training.held_out.temper`. It costs two more warm-ups
+            and sets of pseudo-labels, and is meant for few labels: features that were trained on them make an energy
+            too sure of itself. (default: :obj:`False`)
         align_classes (bool, optional): Whether pseudo-labels are moved to the class distribution of the labels, see
             :func:`~tg_crepe.training.alignment.align_classes`. (default: :obj:`False`)
         pseudo_weight (float, optional): The :math:`\gamma` of the loss. (default: :obj:`1.0`)

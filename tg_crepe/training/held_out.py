@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from tg_crepe.models.soft_labels import certainty, match_confidence
 
-#: The fourth kind of random number of a run; 0 and 1 are the sampler's, 2 is that of augmentation.
+#: What the halves are drawn from, beside the seed.
 _KIND = 3
 
 
@@ -64,7 +64,7 @@ def halve_labels(y: Tensor, train_mask: Tensor, seed: int) -> tuple[Tensor, Tens
 
 
 def count_wrong(pseudo_y: Tensor, y: Tensor, judged: Tensor) -> HeldOutCount:
-    """How many of the ``judged`` images have a pseudo-label that is not their label."""
+    """How many of the ``judged`` images have a pseudo-label that is not their label; none (-1) is wrong too."""
     return HeldOutCount(int((pseudo_y != y)[judged].sum()), int(judged.sum()))
 
 
@@ -75,10 +75,11 @@ def temper(data: Data, held_out: HeldOutCount) -> None:
         \mathbf{p}_i \leftarrow \mathrm{softmax}(c \log \mathbf{p}_i), \qquad
         \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \sqrt{e_0\, e_h},
 
-    where :math:`\mathcal{U}` are the images with a pseudo-label, :math:`e_0` is one minus their mean confidence so far
-    and :math:`e_h` the error of networks that know half of the labels. :math:`e_0` is too low, since it looks at
-    features that were trained on all labels, and :math:`e_h` is too high, since its networks know half of them and
-    never learned from pseudo-labels; the geometric mean lies between. The class of an image stays what it is.
+    where :math:`\mathcal{U}` are the images with a pseudo-label, :math:`e_0` is one minus their mean confidence so far,
+    at least :math:`1/(m+2)` for :math:`m` judged labels, and :math:`e_h` the error of networks that know half of the
+    labels. :math:`e_0` tends to be too low, since it looks at features that were trained on all labels, and
+    :math:`e_h` too high, since its networks know half of them and never learned from pseudo-labels; the geometric mean
+    lies between. The class of an image stays what it is.
 
     Args:
         data (Data): :obj:`pseudo_prob`, :obj:`certainty` and :obj:`pseudo_mask`; the first two are changed.
@@ -88,8 +89,8 @@ def temper(data: Data, held_out: HeldOutCount) -> None:
     prob = data.pseudo_prob[chosen].double()
     if prob.size(0) == 0:
         return
-    own = 1 - float(prob.amax(dim=1).mean())
-    error = min(math.sqrt(max(own, 0) * held_out.error), 1 - 1 / prob.size(1))
+    own = max(1 - float(prob.amax(dim=1).mean()), 1 / (held_out.judged + 2))
+    error = math.sqrt(own * held_out.error)
     log = prob.clamp(min=torch.finfo(torch.float32).tiny).log()
     prob = torch.softmax(match_confidence(log, 1 - error) * log, dim=1)
     data.pseudo_prob[chosen] = prob.to(data.pseudo_prob.dtype)

@@ -33,7 +33,11 @@ def check_fit(dataset: ImageDataset, mask: Tensor, energy: str | EnergyModel, co
     for name in ("align_classes", "hold_out"):
         if getattr(config, name) and dataset.multi_label:
             raise ValueError(f"'{name}' must be False where an image may have several labels, got True")
-    if config.hold_out and int(torch.bincount(dataset.targets[dataset.train[mask]]).max()) < 2:
-        raise ValueError("'hold_out' must be False where no class has two labels, got True")
+    if config.hold_out:
+        if energy == "none":
+            raise ValueError("'hold_out' must be False where there are no pseudo-labels ('energy' is 'none'), got True")
+        count = torch.bincount(dataset.targets[dataset.train[mask]])
+        if 2 * int(count[count > 1].sum()) < int(count.sum()):
+            raise ValueError("'hold_out' must be False where most labels are the only one of their class, got True")
     if isinstance(energy, EnergyModel) and config.k >= len(mask):
         raise ValueError(f"'k' must be below the number of training images, {len(mask)}, got {config.k}")

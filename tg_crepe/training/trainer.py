@@ -149,8 +149,7 @@ class HybridTrainer:
         self._epoch = 0
 
         network = self._make_network(backbone)
-        # The networks of the halves begin with the same weights.
-        self._untrained = copy.deepcopy(network) if self.config.hold_out else network
+        self._untrained = copy.deepcopy(network) if self.config.hold_out else None
         settings = self.config
         optimizer = torch.optim.SGD(
             network.parameters(),
@@ -254,6 +253,8 @@ class HybridTrainer:
             self.data[name] = value
         self._u = content["u"]
         self._held_out = None if content["held_out"] is None else HeldOutCount(*content["held_out"])
+        if self._untrained is not None and content["untrained"] is not None:  # a network of the user's may be trained
+            self._untrained.load_state_dict(content["untrained"])
 
     def _save(self, run: RunFolder | None, epoch: int, history: list[Row]) -> None:
         """Writes the checkpoint of the main process after ``epoch`` epochs."""
@@ -272,6 +273,7 @@ class HybridTrainer:
                 "pseudo": {name: self.data[name] for name in _PSEUDO if self.data.get(name) is not None},
                 "u": self._u,
                 "held_out": None if self._held_out is None else [self._held_out.wrong, self._held_out.judged],
+                "untrained": None if self._untrained is None else self._untrained.state_dict(),
                 "history": history,
             },
         )
@@ -301,7 +303,7 @@ class HybridTrainer:
             return seconds
         if self.config.hold_out and self._held_out is None:
             start = time.perf_counter()
-            self._held_out = self._ask_halves()
+            self._held_out = self._ask_halves(interrupt)
             seconds["network"] = time.perf_counter() - start
         seconds |= self._label(interrupt)
         if self._held_out is not None:
@@ -336,21 +338,33 @@ class HybridTrainer:
             self.data[name] = value
         return seconds
 
-    def _ask_halves(self) -> HeldOutCount:
-        """What two networks that know one half of the labels each say of the other half, after the same warm-up."""
-        passes = 2 * self.config.warmup_passes  # as many steps as with all labels
+    def _ask_halves(self, interrupt: Interrupt) -> HeldOutCount:
+        """What two networks that know one half of the labels each say of the other half.
+
+        They begin with the weights of the whole one and take as many steps as its warm-up, within which their learning
+        rate falls to 0: they will learn nothing more.
+        """
+        assert self._untrained is not None
+        passes = 2 * self.config.warmup_passes
         config = replace(self.config, epochs=self.config.warmup_epochs, warmup_passes=passes, hold_out=False)
         unseen = replace(self.dataset, test=self.dataset.test[:0])
         halves = halve_labels(self.data.y, self.data.train_mask, self.config.seed)
+        # One of their own, so that the user's accelerator does not keep their networks, nor they its loss scale.
+        accelerator = require("accelerate", extra="train").Accelerator(
+            mixed_precision=self._accelerator.mixed_precision
+        )
         count = HeldOutCount(0, 0)
         for half, other in (halves, halves[::-1]):
-            network = copy.deepcopy(self._untrained)
-            trainer = HybridTrainer(unseen, half, network, self.energy, config, accelerator=self._accelerator)
-            try:
-                found = trainer.fit().data
-            except TrainingInterrupted as error:  # what can go on is this run
-                raise TrainingInterrupted(error.signum, self._checkpoint_path()) from error
-            count += count_wrong(found.pseudo_y, self.data.y, other & ~half)
+            trainer = HybridTrainer(
+                unseen, half, copy.deepcopy(self._untrained), self.energy, config, None, accelerator
+            )
+            trainer._path = self._path  # what can go on after an interrupt, or after a loss that is no number
+            for epoch in range(config.epochs):
+                trainer._run_epoch(epoch, interrupt)
+            trainer._refresh(interrupt)
+            trainer._leave_if_asked(interrupt)
+            count += count_wrong(trainer.data.pseudo_y, self.data.y, other & ~half)
+        self._untrained = None
         return count
 
     def _train(self, epoch: int, alternating: bool, interrupt: Interrupt) -> float:
