@@ -28,10 +28,11 @@ PAPER_CHEST = {
 PAPER_CHEST_AVERAGE = 81.75
 
 
-#: The piece that asks networks of half the labels how sure pseudo-labels may be.
+#: The piece that asks networks of half the labels how sure pseudo-labels may be, and the one that mixes images.
 HALVES = "networks of half the labels"
+MIXUP = "mixup"
 
-#: Where the runs without it are.
+#: Where the runs without them are.
 _PLAIN = ("hybrid_network_10000_images.csv", "hybrid_network.csv", "hybrid_energy.csv")
 
 
@@ -46,10 +47,12 @@ class Runs:
 
     Args:
         rows (list): The rows of a csv file.
+        piece (str, optional): The piece that is meant where none is named. (default: the trainer as it is)
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], piece: str = AS_IT_IS) -> None:
         self.rows = rows
+        self.piece = piece
         self.cases = sorted(
             {(row["data"], float(row["percent"])) for row in rows}, key=lambda case: (list(TITLES).index(case[0]), case)
         )
@@ -60,12 +63,12 @@ class Runs:
         """How tables and figures call a case."""
         return f"{TITLES[case[0]]}, {case[1]:g} %"
 
-    def of(self, case: tuple[str, float], source: str, piece: str = AS_IT_IS) -> list[Row]:
+    def of(self, case: tuple[str, float], source: str, piece: str | None = None) -> list[Row]:
         """The rows of all runs of a case with one source of pseudo-labels."""
-        wanted = (case, source, piece)
+        wanted = (case, source, piece or self.piece)
         return [r for r in self.rows if ((r["data"], float(r["percent"])), r["source"], r["piece"]) == wanted]
 
-    def final(self, case: tuple[str, float], source: str, value: str, piece: str = AS_IT_IS) -> dict[int, float]:
+    def final(self, case: tuple[str, float], source: str, value: str, piece: str | None = None) -> dict[int, float]:
         """A value of the last models, by seed."""
         rows = [row for row in self.of(case, source, piece) if row["phase"] == "final" and row[value] != ""]
         return {int(row["seed"]): float(row[value]) for row in rows}
@@ -231,14 +234,25 @@ def pieces_table(runs: Runs) -> list[str]:
 
 
 def plain_runs(folder: Path, rows: Sequence[Row]) -> list[Row]:
-    """CREPE's runs of the other experiments on the same data sets, images and seeds."""
-    wanted = {(row["data"], float(row["percent"]), row["images"], row["seed"]) for row in rows}
+    """The runs of the other experiments with the same data sets, images, sources and seeds."""
+
+    def point(row: Row) -> tuple[str | float, ...]:
+        return row["data"], float(row["percent"]), row["images"], row["source"], row["seed"]
+
+    wanted = {point(row) for row in rows}
     found = [row for name in _PLAIN if (folder / name).exists() for row in read(folder / name)]
-    return [
-        row
-        for row in found
-        if row["source"] == "crepe" and (row["data"], float(row["percent"]), row["images"], row["seed"]) in wanted
-    ]
+    return [row for row in found if point(row) in wanted]
+
+
+def mixup_table(runs: Runs) -> list[str]:
+    """The test error of every source with mixup and without, over the same seeds."""
+    body = []
+    for case in runs.cases:
+        for source in runs.sources:
+            plain, mixed = (runs.final(case, source, "test_error", piece) for piece in (AS_IT_IS, MIXUP))
+            cells = [spread(plain.values()), spread(mixed.values()), *paired(mixed, plain)]
+            body.append([runs.title(case), SOURCES[source], *cells])
+    return table(["test error, %", "pseudo-labels from", "without mixup", "with it", *_PAIRED], body)
 
 
 def halves_tables(runs: Runs) -> list[str]:
@@ -310,9 +324,10 @@ _FEATURES = re.compile(r"table1_\w+_([a-z]+)_([\d.]+)_seed(\d+)_trial")
 
 def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     """The tables of an experiment."""
-    runs = Runs(rows)
+    runs = _runs(name, rows)
     writers: dict[str, Callable[[Runs], list[str]]] = {
         "network": lambda runs: [*error_tables(runs), "", *calibration_table(runs)],
+        "mixup": lambda runs: [*error_tables(runs), "", *mixup_table(runs), "", *calibration_table(runs)],
         "energy": lambda runs: [*auc_tables(runs), *findings_table(runs), "", *calibration_table(runs)],
         "pieces": pieces_table,
         "calibration": halves_tables,
@@ -334,14 +349,18 @@ def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     return "\n".join([*lines, *writers[name](runs)]) + "\n"
 
 
+def _runs(name: str, rows: Sequence[Row]) -> Runs:
+    return Runs(rows, MIXUP if name == "mixup" else AS_IT_IS)
+
+
 def _steps(row: Row) -> str:
     return f"{row['steps']} steps at {float(row['percent']):g} %"
 
 
 def draw(name: str, rows: Sequence[Row], path: Path) -> None:
     """The figure of an experiment."""
-    runs = Runs(rows)
-    if name in ("network", "features"):
+    runs = _runs(name, rows)
+    if name in ("network", "mixup", "features"):
         _draw_epochs(runs, path)
     elif name == "energy":
         _draw_rates(runs, path)
