@@ -3,6 +3,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tg_crepe.training import ClassWeights, HybridLoss, weighted_loss
 
@@ -33,6 +35,37 @@ def test_findings_have_a_pair_of_weights_each():
     weight = ClassWeights.from_labels(y).weight
     # Counts (absent, present): (3, 1), (3, 0), (0, 0).
     assert torch.allclose(weight, torch.tensor([[0.5, 1.0, 0.0], [1.5, 0.0, 0.0]]))
+
+
+def test_soft_labels_are_counted_by_their_shares():
+    prob = torch.tensor([[0.9, 0.1], [0.7, 0.3], [float("nan"), float("nan")], [-1.0, -1.0]])
+    classes = ClassWeights.from_soft_labels(prob, multi_label=False).weight
+    # Shares of 1.6 and 0.4; less than one label counts as one.
+    assert torch.allclose(classes, 2 * torch.tensor([1 / 1.6, 1.0]) / (1 / 1.6 + 1.0))
+    many = prob[:2].repeat(50, 1)
+    findings = ClassWeights.from_soft_labels(many, multi_label=True).weight
+    assert torch.allclose(findings, 2 * torch.tensor([[0.8, 0.2], [0.2, 0.8]]))
+
+
+@given(st.integers(0, 1000), st.booleans())
+def test_soft_labels_that_are_hard_have_the_weights_of_hard_ones(seed, multi_label):
+    generator = torch.Generator().manual_seed(seed)
+    if multi_label:
+        y = torch.randint(0, 2, (12, 4), generator=generator)
+        soft = y.double()
+    else:
+        y = torch.randint(0, 4, (12,), generator=generator)
+        soft = F.one_hot(y, 4).double()
+    hard = ClassWeights.from_labels(y, 4).weight
+    assert torch.equal(ClassWeights.from_soft_labels(soft, multi_label).weight, hard)
+
+
+def test_a_rare_finding_that_is_nowhere_probable_keeps_its_weight():
+    prob = torch.full((1000, 1), 0.04)
+    absent, present = ClassWeights.from_soft_labels(prob, multi_label=True).weight.squeeze(1).tolist()
+    assert present / absent == pytest.approx(0.96 / 0.04)
+    hard = ClassWeights.from_labels((prob > 0.5).long()).weight.squeeze(1)
+    assert hard.tolist() == [1.0, 0.0]
 
 
 def test_loss_by_hand():
@@ -152,6 +185,10 @@ Y = torch.tensor([0, 1])
         (lambda: ClassWeights.from_labels(Y), r"'num_classes' must be given"),
         (lambda: ClassWeights.from_labels(Y, 1), r"'y' must be below num_classes = 1, got more at 1"),
         (lambda: ClassWeights.from_labels(Y.float(), 2), r"'y' must be a vector of class ids, got torch.float32"),
+        (
+            lambda: ClassWeights.from_soft_labels(Y, multi_label=False),
+            r"'prob' must be probabilities, .* got torch.int64 of shape \[2\]",
+        ),
         (lambda: ONES.weigh(torch.ones(2, 4)), r"'target' must have 3 columns, one a class, got shape \[2, 4\]"),
         (lambda: HybridLoss(ONES, pseudo_weight=0), r"'pseudo_weight' must be a finite number > 0, got 0"),
         (lambda: HybridLoss(ONES).targets(Y, Y), r"'pseudo_y' must be None"),

@@ -18,9 +18,9 @@ class ClassWeights:
         \beta_k = \frac{1 / c_k}{\frac{1}{K} \sum_{j : c_j > 0} 1 / c_j} \text{ where } c_k > 0, \qquad \beta_k = 0
         \text{ where } c_k = 0,
 
-    where :math:`c_k` is the number of labels of class :math:`k` and :math:`K` the number of classes with any: the mean
-    over these is 1, and no weight exceeds :math:`K`. A finding of multi-label data is two classes, absent and present,
-    with a pair of weights of its own.
+    where :math:`c_k` is the number of labels of class :math:`k`, counted as 1 where it is a fraction, and :math:`K` the
+    number of classes with any: the mean over these is 1, and no weight exceeds :math:`K`. A finding of multi-label data
+    is two classes, absent and present, with a pair of weights of its own.
 
     Args:
         weight (torch.Tensor): :math:`\beta` of shape :obj:`[num_classes]`, or :obj:`[2, num_classes]` (absent, present)
@@ -46,6 +46,27 @@ class ClassWeights:
         check_count("num_classes", num_classes)
         _check_classes("y", y, num_classes)
         return cls(_inverse_counts(torch.bincount(y[y >= 0], minlength=num_classes)))
+
+    @classmethod
+    def from_soft_labels(cls, prob: Tensor, multi_label: bool) -> ClassWeights:
+        r"""Adds up soft labels, :math:`c_k = \sum_i p_i^k`: a finding that is nowhere probable still has a share.
+
+        Args:
+            prob (torch.Tensor): Probabilities, of shape :obj:`[num_labels, num_classes]`. What is negative (or NaN) is
+                unknown and not counted.
+            multi_label (bool): Whether the columns are findings on their own.
+        """
+        check_tensor("prob", prob)
+        if prob.dim() != 2 or not prob.is_floating_point():
+            raise ValueError(
+                f"'prob' must be probabilities, one column a class, got {prob.dtype} of shape {list(prob.shape)}"
+            )
+        known = (prob >= 0).double()
+        share = torch.where(prob >= 0, prob, 0).double()
+        present = share.sum(dim=0)
+        if not multi_label:
+            return cls(_inverse_counts(present))
+        return cls(_inverse_counts(torch.stack([(known - share).sum(dim=0), present])))
 
     @property
     def num_classes(self) -> int:

@@ -429,18 +429,20 @@ class HybridTrainer:
 
     def _loss(self, alternating: bool) -> HybridLoss:
         """The loss of an epoch, with the class weights of its labels and pseudo-labels."""
-        weight = self._class_weights(self.data.y[self.data.train_mask])
-        if not alternating or self.energy == "none":
+        num_classes, multi_label = self.dataset.num_classes, self.dataset.multi_label
+        alternating = alternating and self.energy != "none"
+        if not self.config.class_weight:
+            equal = ClassWeights(torch.ones((2, num_classes) if multi_label else (num_classes,)))
+            return HybridLoss(equal, equal if alternating else None, self.config.pseudo_weight)
+        weight = ClassWeights.from_labels(self.data.y[self.data.train_mask], num_classes)
+        if not alternating:
             return HybridLoss(weight)
-        return HybridLoss(
-            weight, self._class_weights(self.data.pseudo_y[self.data.pseudo_mask]), self.config.pseudo_weight
-        )
-
-    def _class_weights(self, labels: Tensor) -> ClassWeights:
-        num_classes = self.dataset.num_classes
-        if self.config.class_weight:
-            return ClassWeights.from_labels(labels, num_classes)
-        return ClassWeights(torch.ones((2, num_classes) if self.dataset.multi_label else (num_classes,)))
+        chosen = self.data.pseudo_mask
+        if self.config.soft_targets:  # hard ones would hide how much of a rare class is in soft ones
+            pseudo = ClassWeights.from_soft_labels(self.data.pseudo_prob[chosen], multi_label)
+        else:
+            pseudo = ClassWeights.from_labels(self.data.pseudo_y[chosen], num_classes)
+        return HybridLoss(weight, pseudo, self.config.pseudo_weight)
 
     def _test_logits(self) -> Tensor | None:
         return self._finite(self._inference.logits(self.dataset.test)) if len(self.dataset.test) else None
