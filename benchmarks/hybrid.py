@@ -4,6 +4,7 @@ r"""Does CREPE help a network, and where? The hybrid framework on real images.
     python benchmarks/hybrid.py energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
     python benchmarks/hybrid.py pieces      # every part of the trainer switched, one at a time
     python benchmarks/hybrid.py mixup       # energy against network once more, all four with mixup
+    python benchmarks/hybrid.py soft        # energy against energy once more, all with soft targets
     python benchmarks/hybrid.py calibration # how sure pseudo-labels are when networks of half the labels are asked
     python benchmarks/hybrid.py network --plan     # what would be run, and about how long
     python benchmarks/hybrid.py network --quick    # a very small version, seed 100; writes hybrid_quick_*
@@ -50,6 +51,7 @@ SEEDS = {
     "energy": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
     "pieces": {"fashion_mnist": 5, "pneumoniamnist": 5},
     "mixup": {"fashion_mnist": 10, "cifar10_subset": 10},
+    "soft": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
     "calibration": {"fashion_mnist": 10, "cifar10_subset": 10, "pneumoniamnist": 10, "breastmnist": 10},
     "features": {"fashion_mnist": 1},
 }
@@ -59,7 +61,7 @@ def cases_of(experiment: str) -> list[Case]:
     """The data sets of an experiment with their shares of labels."""
     if experiment in ("network", "mixup"):
         return [case_of("fashion_mnist", 1), case_of("cifar10_subset", 10)]
-    if experiment == "energy":
+    if experiment in ("energy", "soft"):
         return [case_of(data, rate) for data in SEEDS["energy"] for rate in RATES]
     if experiment == "pieces":
         return [case_of("fashion_mnist", 1, **SMALLER), case_of("pneumoniamnist", 5)]
@@ -85,10 +87,9 @@ def make_cells(experiment: str, quick: bool, seeds: range | None) -> list[Cell]:
         seeds = seeds or range(QUICK_SEED, QUICK_SEED + 1)
     pairs = {
         "pieces": [("crepe", piece) for piece in PIECES],
-        "mixup": [(source, hybrid_report.MIXUP) for source in SOURCES],
         "calibration": [("crepe", hybrid_report.HALVES)],
         "features": [("none", AS_IT_IS), ("crepe", AS_IT_IS)],
-    }.get(experiment, [(source, AS_IT_IS) for source in SOURCES])
+    }.get(experiment, [(source, hybrid_report.CHANGED.get(experiment, AS_IT_IS)) for source in SOURCES])
     cells = [
         make_cell(case, source, piece, seed)
         for case in cases
@@ -117,7 +118,7 @@ def describe_plan(cells: list[Cell], store: CellStore, workers: int) -> str:
 def write_report(experiment: str, table: Path, failed: int, full: bool) -> str:
     """Writes the tables and the figure of a csv file; a full run also goes into the page of the site."""
     rows = hybrid_report.read(table)
-    if experiment in ("mixup", "calibration"):  # beside the same runs without, where those are
+    if experiment in (*hybrid_report.CHANGED, "calibration"):  # beside the same runs without, where those are
         rows = [*rows, *hybrid_report.plain_runs(table.parent, rows)]
     text = hybrid_report.summary(experiment, rows, failed)
     if experiment == "features":
@@ -146,7 +147,7 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
-    if options.experiment in ("pieces", "mixup", "calibration") and options.save_features is not None:
+    if options.experiment in ("pieces", *hybrid_report.CHANGED, "calibration") and options.save_features is not None:
         parser.error("--save-features goes with the other experiments: runs of these would share their names")
     if options.experiment == "features" and options.save_features is None and not (options.plan or options.report):
         parser.error("features needs --save-features FOLDER, a place for about 36 MB a network")

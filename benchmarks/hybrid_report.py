@@ -28,11 +28,13 @@ PAPER_CHEST = {
 PAPER_CHEST_AVERAGE = 81.75
 
 
-#: The piece that asks networks of half the labels how sure pseudo-labels may be, and the one that mixes images.
+#: The piece that asks networks of half the labels how sure pseudo-labels may be.
 HALVES = "networks of half the labels"
-MIXUP = "mixup"
 
-#: Where the runs without them are.
+#: Experiments that repeat another one with a piece of the trainer changed in all sources.
+CHANGED = {"mixup": "mixup", "soft": "soft targets"}
+
+#: Where the runs without the change are.
 _PLAIN = ("hybrid_network_10000_images.csv", "hybrid_network.csv", "hybrid_energy.csv")
 
 
@@ -244,15 +246,15 @@ def plain_runs(folder: Path, rows: Sequence[Row]) -> list[Row]:
     return [row for row in found if point(row) in wanted]
 
 
-def mixup_table(runs: Runs) -> list[str]:
-    """The test error of every source with mixup and without, over the same seeds."""
+def change_table(runs: Runs, value: str, title: str) -> list[str]:
+    """A value of the last models of every source with a changed piece and without, over the same seeds."""
     body = []
     for case in runs.cases:
         for source in runs.sources:
-            plain, mixed = (runs.final(case, source, "test_error", piece) for piece in (AS_IT_IS, MIXUP))
-            cells = [spread(plain.values()), spread(mixed.values()), *paired(mixed, plain)]
+            plain, changed = (runs.final(case, source, value, piece) for piece in (AS_IT_IS, runs.piece))
+            cells = [spread(plain.values()), spread(changed.values()), *paired(changed, plain)]
             body.append([runs.title(case), SOURCES[source], *cells])
-    return table(["test error, %", "pseudo-labels from", "without mixup", "with it", *_PAIRED], body)
+    return table([title, "pseudo-labels from", f"without {runs.piece}", "with", *_PAIRED], body)
 
 
 def halves_tables(runs: Runs) -> list[str]:
@@ -325,10 +327,13 @@ _FEATURES = re.compile(r"table1_\w+_([a-z]+)_([\d.]+)_seed(\d+)_trial")
 def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     """The tables of an experiment."""
     runs = _runs(name, rows)
+    errors = change_table(runs, "test_error", "test error, %") if name == "mixup" else []
+    areas = change_table(runs, "test_auc", "area under the curve, %") if name == "soft" else []
     writers: dict[str, Callable[[Runs], list[str]]] = {
         "network": lambda runs: [*error_tables(runs), "", *calibration_table(runs)],
-        "mixup": lambda runs: [*error_tables(runs), "", *mixup_table(runs), "", *calibration_table(runs)],
+        "mixup": lambda runs: [*error_tables(runs), "", *errors, "", *calibration_table(runs)],
         "energy": lambda runs: [*auc_tables(runs), *findings_table(runs), "", *calibration_table(runs)],
+        "soft": lambda runs: [*auc_tables(runs), "", *areas, *findings_table(runs), "", *calibration_table(runs)],
         "pieces": pieces_table,
         "calibration": halves_tables,
         "features": error_tables,
@@ -350,7 +355,7 @@ def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
 
 
 def _runs(name: str, rows: Sequence[Row]) -> Runs:
-    return Runs(rows, MIXUP if name == "mixup" else AS_IT_IS)
+    return Runs(rows, CHANGED.get(name, AS_IT_IS))
 
 
 def _steps(row: Row) -> str:
@@ -362,7 +367,7 @@ def draw(name: str, rows: Sequence[Row], path: Path) -> None:
     runs = _runs(name, rows)
     if name in ("network", "mixup", "features"):
         _draw_epochs(runs, path)
-    elif name == "energy":
+    elif name in ("energy", "soft"):
         _draw_rates(runs, path)
     elif name == "calibration":
         _draw_calibration(runs, path)

@@ -241,21 +241,29 @@ def test_halves_are_compared_with_the_runs_without_them(tmp_path):
     assert "| Fashion-MNIST, 5 % | test error, % | 0.50 ± 0.71 | 1.50 ± 0.71 | +1.00 ± 0.00 | 0 of 2 |" in text
 
 
-def test_mixup_has_the_tables_of_the_network_and_stands_beside_the_runs_without(tmp_path):
-    assert PIECES[hybrid_report.MIXUP] == {"mixup_alpha": 1.0}
-    rows = fake_rows(pieces=[AS_IT_IS, hybrid_report.MIXUP])
-    machine.write_csv([row for row in rows if row["piece"] == AS_IT_IS], tmp_path / "hybrid_network.csv")
+@pytest.mark.parametrize("experiment", list(hybrid_report.CHANGED))
+def test_a_changed_experiment_stands_beside_the_runs_without_the_change(experiment, tmp_path):
+    piece = hybrid_report.CHANGED[experiment]
+    assert {cell.point["piece"] for cell in hybrid.make_cells(experiment, True, None)} == {piece}
+    rows = fake_rows(pieces=[AS_IT_IS, piece])
+    rows = [row | {"test_auc": row["test_auc"] + (row["piece"] == piece)} if row["test_auc"] else row for row in rows]
+    plain = [row for row in rows if row["piece"] == AS_IT_IS]
+    machine.write_csv(plain, tmp_path / "hybrid_network.csv")
     own = read_back([row for row in rows if row["piece"] != AS_IT_IS], tmp_path)
-    text = hybrid_report.summary("mixup", [*own, *hybrid_report.plain_runs(tmp_path, own)])
-    assert "| Fashion-MNIST, 5 % | CREPE hybrid | 31.50 ± 0.71 | 5.00 ± 0.00 | 6.00 ± 0.00 | 7 ± 0 |" in text
-    assert "| Fashion-MNIST, 5 % | LGC hybrid | +10.00 ± 0.00 | 0 of 2 |" in text
-    assert "| Fashion-MNIST, 5 % | LGC hybrid | 20.50 ± 0.71 | 21.50 ± 0.71 | +1.00 ± 0.00 | 0 of 2 |" in text
+    text = hybrid_report.summary(experiment, [*own, *hybrid_report.plain_runs(tmp_path, own)])
+    if experiment == "mixup":
+        assert "| Fashion-MNIST, 5 % | CREPE hybrid | 31.50 ± 0.71 | 5.00 ± 0.00 | 6.00 ± 0.00 | 7 ± 0 |" in text
+        assert "| Fashion-MNIST, 5 % | LGC hybrid | +10.00 ± 0.00 | 0 of 2 |" in text
+        assert "| Fashion-MNIST, 5 % | LGC hybrid | 20.50 ± 0.71 | 21.50 ± 0.71 | +1.00 ± 0.00 | 0 of 2 |" in text
+    else:
+        assert "| Fashion-MNIST, 5 % (2) | 92.00 ± 0.01 | 91.00 ± 0.01 | 90.00 ± 0.01 | 89.00 ± 0.01 |" in text
+        assert "| Fashion-MNIST, 5 % | LGC hybrid | 89.00 ± 0.01 | 90.00 ± 0.01 | +1.00 ± 0.00 | 0 of 2 |" in text
 
 
-@pytest.mark.parametrize("experiment", ["network", "energy", "pieces", "mixup", "calibration"])
+@pytest.mark.parametrize("experiment", ["network", "energy", "pieces", "mixup", "soft", "calibration"])
 def test_every_experiment_has_a_figure(experiment, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra 'plot'")
-    pieces = list(PIECES) if experiment in ("pieces", "mixup", "calibration") else [AS_IT_IS]
+    pieces = [AS_IT_IS] if experiment in ("network", "energy") else list(PIECES)
     rows = fake_rows(["crepe"] if experiment in ("pieces", "calibration") else SOURCES, pieces)
     hybrid_report.draw(experiment, read_back(rows, tmp_path), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
