@@ -3,9 +3,9 @@ r"""Does CREPE help a network, and where? The hybrid framework on real images.
     python benchmarks/hybrid.py network     # energy against network: Fashion-MNIST and a part of CIFAR-10
     python benchmarks/hybrid.py energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
     python benchmarks/hybrid.py pieces      # every part of the trainer switched, one at a time
-    python benchmarks/hybrid.py mixup       # energy against network once more, all four with mixup
-    python benchmarks/hybrid.py soft        # energy against energy once more, all with soft targets
     python benchmarks/hybrid.py calibration # how sure pseudo-labels are when networks of half the labels are asked
+    python benchmarks/hybrid.py network_mixup   # energy against network once more, all four with mixup
+    python benchmarks/hybrid.py energy_soft     # energy against energy once more, all four with soft targets
     python benchmarks/hybrid.py network --plan     # what would be run, and about how long
     python benchmarks/hybrid.py network --quick    # a very small version, seed 100; writes hybrid_quick_*
     python benchmarks/hybrid.py features --save-features FOLDER   # networks on all of Fashion-MNIST, for Table 1
@@ -50,8 +50,8 @@ SEEDS = {
     "network": {"fashion_mnist": 10, "cifar10_subset": 10},
     "energy": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
     "pieces": {"fashion_mnist": 5, "pneumoniamnist": 5},
-    "mixup": {"fashion_mnist": 10, "cifar10_subset": 10},
-    "soft": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
+    "network_mixup": {"fashion_mnist": 10, "cifar10_subset": 10},
+    "energy_soft": {"pneumoniamnist": 10, "breastmnist": 10, "chestxray14_subset": 3},
     "calibration": {"fashion_mnist": 10, "cifar10_subset": 10, "pneumoniamnist": 10, "breastmnist": 10},
     "features": {"fashion_mnist": 1},
 }
@@ -59,9 +59,9 @@ SEEDS = {
 
 def cases_of(experiment: str) -> list[Case]:
     """The data sets of an experiment with their shares of labels."""
-    if experiment in ("network", "mixup"):
+    if experiment in ("network", "network_mixup"):
         return [case_of("fashion_mnist", 1), case_of("cifar10_subset", 10)]
-    if experiment in ("energy", "soft"):
+    if experiment in ("energy", "energy_soft"):
         return [case_of(data, rate) for data in SEEDS["energy"] for rate in RATES]
     if experiment == "pieces":
         return [case_of("fashion_mnist", 1, **SMALLER), case_of("pneumoniamnist", 5)]

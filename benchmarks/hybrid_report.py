@@ -32,7 +32,7 @@ PAPER_CHEST_AVERAGE = 81.75
 HALVES = "networks of half the labels"
 
 #: Experiments that repeat another one with a piece of the trainer changed in all sources.
-CHANGED = {"mixup": "mixup", "soft": "soft targets"}
+CHANGED = {"network_mixup": "mixup", "energy_soft": "soft targets"}
 
 #: Where the runs without the change are.
 _PLAIN = ("hybrid_network_10000_images.csv", "hybrid_network.csv", "hybrid_energy.csv")
@@ -327,13 +327,11 @@ _FEATURES = re.compile(r"table1_\w+_([a-z]+)_([\d.]+)_seed(\d+)_trial")
 def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     """The tables of an experiment."""
     runs = _runs(name, rows)
-    errors = change_table(runs, "test_error", "test error, %") if name == "mixup" else []
-    areas = change_table(runs, "test_auc", "area under the curve, %") if name == "soft" else []
+    errors = ["", *change_table(runs, "test_error", "test error, %")] if name in CHANGED else []
+    areas = ["", *change_table(runs, "test_auc", "area under the curve, %")] if name in CHANGED else []
     writers: dict[str, Callable[[Runs], list[str]]] = {
-        "network": lambda runs: [*error_tables(runs), "", *calibration_table(runs)],
-        "mixup": lambda runs: [*error_tables(runs), "", *errors, "", *calibration_table(runs)],
-        "energy": lambda runs: [*auc_tables(runs), *findings_table(runs), "", *calibration_table(runs)],
-        "soft": lambda runs: [*auc_tables(runs), "", *areas, *findings_table(runs), "", *calibration_table(runs)],
+        "network": lambda runs: [*error_tables(runs), *errors, "", *calibration_table(runs)],
+        "energy": lambda runs: [*auc_tables(runs), *areas, *findings_table(runs), "", *calibration_table(runs)],
         "pieces": pieces_table,
         "calibration": halves_tables,
         "features": error_tables,
@@ -351,7 +349,12 @@ def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     ]
     if failed:
         lines += [f"**{failed} runs failed and are missing.**", ""]
-    return "\n".join([*lines, *writers[name](runs)]) + "\n"
+    return "\n".join([*lines, *writers[_kind(name)](runs)]) + "\n"
+
+
+def _kind(name: str) -> str:
+    """The experiment that another one repeats with a change; the name itself where it repeats none."""
+    return name.split("_")[0]
 
 
 def _runs(name: str, rows: Sequence[Row]) -> Runs:
@@ -365,9 +368,9 @@ def _steps(row: Row) -> str:
 def draw(name: str, rows: Sequence[Row], path: Path) -> None:
     """The figure of an experiment."""
     runs = _runs(name, rows)
-    if name in ("network", "mixup", "features"):
+    if _kind(name) in ("network", "features"):
         _draw_epochs(runs, path)
-    elif name in ("energy", "soft"):
+    elif _kind(name) == "energy":
         _draw_rates(runs, path)
     elif name == "calibration":
         _draw_calibration(runs, path)
