@@ -32,7 +32,7 @@ PAPER_CHEST_AVERAGE = 81.75
 HALVES = "networks of half the labels"
 
 #: Experiments that repeat another one with a piece of the trainer changed in all sources.
-CHANGED = {"network_mixup": "mixup", "energy_soft": "soft targets"}
+CHANGED = {"network_mixup": "mixup", "network_soft": "soft targets", "energy_soft": "soft targets"}
 
 #: Where the runs without the change are.
 _PLAIN = ("hybrid_network_10000_images.csv", "hybrid_network.csv", "hybrid_energy.csv")
@@ -247,14 +247,16 @@ def plain_runs(folder: Path, rows: Sequence[Row]) -> list[Row]:
 
 
 def change_table(runs: Runs, value: str, title: str) -> list[str]:
-    """A value of the last models of every source with a changed piece and without, over the same seeds."""
+    """A value of the last models with a changed piece and without, over the same seeds; nothing where none are."""
     body = []
     for case in runs.cases:
         for source in runs.sources:
             plain, changed = (runs.final(case, source, value, piece) for piece in (AS_IT_IS, runs.piece))
-            cells = [spread(plain.values()), spread(changed.values()), *paired(changed, plain)]
-            body.append([runs.title(case), SOURCES[source], *cells])
-    return table([title, "pseudo-labels from", f"without {runs.piece}", "with", *_PAIRED], body)
+            if plain.keys() & changed.keys():
+                cells = [spread(plain.values()), spread(changed.values()), *paired(changed, plain)]
+                body.append([runs.title(case), SOURCES[source], *cells])
+    header = [title, "pseudo-labels from", f"without {runs.piece}", "with", *_PAIRED]
+    return ["", *table(header, body)] if body else []
 
 
 def halves_tables(runs: Runs) -> list[str]:
@@ -327,8 +329,8 @@ _FEATURES = re.compile(r"table1_\w+_([a-z]+)_([\d.]+)_seed(\d+)_trial")
 def summary(name: str, rows: Sequence[Row], failed: int = 0) -> str:
     """The tables of an experiment."""
     runs = _runs(name, rows)
-    errors = ["", *change_table(runs, "test_error", "test error, %")] if name in CHANGED else []
-    areas = ["", *change_table(runs, "test_auc", "area under the curve, %")] if name in CHANGED else []
+    errors = change_table(runs, "test_error", "test error, %") if name in CHANGED else []
+    areas = change_table(runs, "test_auc", "area under the curve, %") if name in CHANGED else []
     writers: dict[str, Callable[[Runs], list[str]]] = {
         "network": lambda runs: [*error_tables(runs), *errors, "", *calibration_table(runs)],
         "energy": lambda runs: [*auc_tables(runs), *areas, *findings_table(runs), "", *calibration_table(runs)],
