@@ -144,6 +144,15 @@ def test_train_runs_keeps_its_folder_and_resumes(tmp_path, capsys):
     assert run([*line, "--force"]) == 0
 
 
+def test_train_passes_soft_targets_on(tmp_path):
+    for package in ("accelerate", "torchmetrics", "sklearn"):
+        pytest.importorskip(package)
+    line = ["train", "digits", "--epochs", "1", "--num-labels", "2", "--energy", "network"]
+    for name, options in {"hard": [], "soft": ["--soft-targets"]}.items():
+        assert run([*line, *options, "--run", str(tmp_path / name)]) == 0
+        assert RunFolder.open(tmp_path / name).info["settings"]["soft_targets"] is bool(options)
+
+
 def test_train_asks_networks_of_half_the_labels(tmp_path):
     for package in ("accelerate", "torchmetrics", "sklearn"):
         pytest.importorskip(package)

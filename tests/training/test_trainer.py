@@ -12,7 +12,7 @@ from tg_crepe import GraphWarning, Harmonic
 from tg_crepe.datasets import RandomLabelSplit
 from tg_crepe.models.base import EnergyModel
 from tg_crepe.models.registry import ENERGY_MODELS
-from tg_crepe.training import HybridTrainer, TrainingConfig
+from tg_crepe.training import ClassWeights, HybridTrainer, TrainingConfig
 
 pytest.importorskip("accelerate", reason="training needs the extra 'train'")
 pytest.importorskip("torchmetrics", reason="training needs the extra 'train'")
@@ -201,6 +201,22 @@ def test_the_reported_model_is_the_last_one(tmp_path):
 )
 def test_every_setting_has_an_effect(result, change):
     assert not torch.equal(weights(fit(**change))["head.weight"], weights(result)["head.weight"])
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("soft", [False, True])
+def test_pseudo_labels_are_weighed_by_what_the_network_learns_of_them(multi_label, soft):
+    dataset = blobs(multi_label)
+    trainer = HybridTrainer(dataset, labelled(), energy="lgc", config=replace(CONFIG, soft_targets=soft))
+    trainer.fit()
+    chosen = trainer.data.pseudo_mask
+    prob, y = trainer.data.pseudo_prob[chosen], trainer.data.pseudo_y[chosen]
+    hard = ClassWeights.from_labels(y, dataset.num_classes).weight
+    shares = ClassWeights.from_soft_labels(prob, multi_label).weight
+    assert not torch.allclose(hard, shares)
+    found = trainer._loss(alternating=True).pseudo_class_weight
+    assert found is not None
+    assert torch.equal(found.weight, shares if soft else hard)
 
 
 def test_the_learning_rate_falls_as_a_cosine():

@@ -42,6 +42,9 @@ def train(
     hold_out: Annotated[
         bool, typer.Option("--hold-out", help="Ask two networks of half the labels how sure pseudo-labels may be.")
     ] = False,
+    soft_targets: Annotated[
+        bool, typer.Option("--soft-targets", help="Learn the probabilities of pseudo-labels, not their classes.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the split, the weights and the order.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the run's folder.")] = False,
     force: Force = False,
@@ -56,7 +59,10 @@ def train(
     from tg_crepe.runs import check_free
     from tg_crepe.training import HybridTrainer, TrainingInterrupted, get_preset
 
-    settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, hold_out, seed)
+    settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, seed)
+    switched: dict[str, Any] = {"hold_out": True} if hold_out else {}
+    switched |= {"soft_targets": True} if soft_targets else {}
+    settings = replace(settings, config=replace(settings.config, **switched))
     folder = run or Path("runs", f"{Path(data).stem}-{preset}-{energy}-{seed}")
     if not resume:
         check_free(folder, force)
@@ -93,11 +99,10 @@ def _with_options(
     backbone: str | None,
     epochs: int | None,
     size: int | None,
-    hold_out: bool,
     seed: int,
 ) -> Preset:
     """The preset with what the user has chosen otherwise."""
-    config = replace(preset.config, hold_out=hold_out or preset.config.hold_out, seed=seed)
+    config = replace(preset.config, seed=seed)
     if epochs is not None:
         config = replace(config, epochs=epochs, warmup_epochs=min(config.warmup_epochs, epochs))
     changes: dict[str, Any] = {"config": config}
