@@ -252,11 +252,18 @@ def change_table(runs: Runs, value: str, title: str) -> list[str]:
     for case in runs.cases:
         for source in runs.sources:
             plain, changed = (runs.final(case, source, value, piece) for piece in (AS_IT_IS, runs.piece))
-            if plain.keys() & changed.keys():
-                cells = [spread(plain.values()), spread(changed.values()), *paired(changed, plain)]
+            common = plain.keys() & changed.keys()
+            if common:
+                cells = [spread(found[seed] for seed in common) for found in (plain, changed)]
+                cells += paired(changed, plain)
                 body.append([runs.title(case), SOURCES[source], *cells])
     header = [title, "pseudo-labels from", f"without {runs.piece}", "with", *_PAIRED]
-    return ["", *table(header, body)] if body else []
+    note = (
+        []
+        if value == "test_error"
+        else ["What the change does to the area, paired over seeds; above zero is better:", ""]
+    )
+    return ["", *note, *table(header, body)] if body else []
 
 
 def halves_tables(runs: Runs) -> list[str]:

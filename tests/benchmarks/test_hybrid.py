@@ -241,6 +241,13 @@ def test_halves_are_compared_with_the_runs_without_them(tmp_path):
     assert "| Fashion-MNIST, 5 % | test error, % | 0.50 ± 0.71 | 1.50 ± 0.71 | +1.00 ± 0.00 | 0 of 2 |" in text
 
 
+def test_a_changed_experiment_has_the_seeds_of_the_plain_one_or_none_of_them():
+    for experiment in hybrid_report.CHANGED:
+        plain = hybrid.SEEDS[experiment.split("_")[0]]
+        for data, seeds in hybrid.SEEDS[experiment].items():
+            assert seeds == plain[data] or not set(seeds) & set(plain[data])
+
+
 @pytest.mark.parametrize("experiment", list(hybrid_report.CHANGED))
 def test_a_changed_experiment_stands_beside_the_runs_without_the_change(experiment, tmp_path):
     piece = hybrid_report.CHANGED[experiment]

@@ -40,8 +40,9 @@ def test_findings_have_a_pair_of_weights_each():
 def test_soft_labels_are_counted_by_their_shares():
     prob = torch.tensor([[0.9, 0.1], [0.7, 0.3], [float("nan"), float("nan")], [-1.0, -1.0]])
     classes = ClassWeights.from_soft_labels(prob, multi_label=False).weight
-    # Shares of 1.6 and 0.4; less than one label counts as one.
-    assert torch.allclose(classes, 2 * torch.tensor([1 / 1.6, 1.0]) / (1 / 1.6 + 1.0))
+    assert classes.tolist() == [1.0, 0.0]  # shares of 1.6 and 0.4: less than half a label is none
+    less = ClassWeights.from_soft_labels(torch.tensor([[0.9, 0.3], [0.7, 0.3]]), multi_label=False).weight
+    assert torch.allclose(less, 2 * torch.tensor([1 / 1.6, 1.0]) / (1 / 1.6 + 1.0))  # and more than that at least one
     many = prob[:2].repeat(50, 1)
     findings = ClassWeights.from_soft_labels(many, multi_label=True).weight
     assert torch.allclose(findings, 2 * torch.tensor([[0.8, 0.2], [0.2, 0.8]]))
@@ -58,6 +59,16 @@ def test_soft_labels_that_are_hard_have_the_weights_of_hard_ones(seed, multi_lab
         soft = F.one_hot(y, 4).double()
     hard = ClassWeights.from_labels(y, 4).weight
     assert torch.equal(ClassWeights.from_soft_labels(soft, multi_label).weight, hard)
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_class_that_nothing_speaks_for_does_not_outweigh_the_others(multi_label):
+    prob = torch.full((100, 4), 0.3)
+    prob[:, 3] = 0
+    nothing = ClassWeights.from_soft_labels(prob, multi_label).weight
+    prob[:, 3] = 1e-20
+    assert torch.equal(ClassWeights.from_soft_labels(prob, multi_label).weight, nothing)
+    assert nothing[..., 3].tolist() == ([1.0, 0.0] if multi_label else 0.0)
 
 
 def test_a_rare_finding_that_is_nowhere_probable_keeps_its_weight():

@@ -24,7 +24,8 @@ class TrainingConfig:
         warm_start (bool, optional): Whether an energy model starts from its last solution. (default: :obj:`False`:
             on digits it gained nothing)
         soft_targets (bool, optional): Whether the network learns the probabilities of a pseudo-label and not its
-            class. (default: :obj:`False`)
+            class; class weights then follow their sums and not the counts of classes. For rare classes and findings,
+            which no hard pseudo-label may have. (default: :obj:`False`)
         certainty_weight (bool, optional): Whether a pseudo-label weighs as much as it is certain, the :math:`\varphi`
             of the loss. (default: :obj:`True`)
         class_weight (bool, optional): Whether rare classes weigh more, the :math:`\beta` of the loss.

@@ -18,7 +18,7 @@ class ClassWeights:
         \beta_k = \frac{1 / c_k}{\frac{1}{K} \sum_{j : c_j > 0} 1 / c_j} \text{ where } c_k > 0, \qquad \beta_k = 0
         \text{ where } c_k = 0,
 
-    where :math:`c_k` is the number of labels of class :math:`k`, counted as 1 where it is a fraction, and :math:`K` the
+    where :math:`c_k` is the number of labels of class :math:`k`, at least 1 where there are any, and :math:`K` the
     number of classes with any: the mean over these is 1, and no weight exceeds :math:`K`. A finding of multi-label data
     is two classes, absent and present, with a pair of weights of its own.
 
@@ -51,6 +51,8 @@ class ClassWeights:
     def from_soft_labels(cls, prob: Tensor, multi_label: bool) -> ClassWeights:
         r"""Adds up soft labels, :math:`c_k = \sum_i p_i^k`: a finding that is nowhere probable still has a share.
 
+        Less than half a label is none: a class that nothing speaks for must not outweigh the others.
+
         Args:
             prob (torch.Tensor): Probabilities, of shape :obj:`[num_labels, num_classes]`. What is negative (or NaN) is
                 unknown and not counted.
@@ -63,10 +65,8 @@ class ClassWeights:
             )
         known = (prob >= 0).double()
         share = torch.where(prob >= 0, prob, 0).double()
-        present = share.sum(dim=0)
-        if not multi_label:
-            return cls(_inverse_counts(present))
-        return cls(_inverse_counts(torch.stack([(known - share).sum(dim=0), present])))
+        count = torch.stack([(known - share).sum(dim=0), share.sum(dim=0)]) if multi_label else share.sum(dim=0)
+        return cls(_inverse_counts(torch.where(count < 0.5, 0.0, count)))
 
     @property
     def num_classes(self) -> int:
