@@ -9,8 +9,9 @@ from tg_crepe._selection import shared_quantile
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.models.task import LabelTask
 
-#: Rounds at the most, and the share of the nodes by which a class may be off at the end of them.
-_ROUNDS, _TOLERANCE = 1000, 1e-4
+#: Rounds at the most, and the share of the nodes by which a class may be off at the end of them. A small graph must be
+#: met to the node, which takes more rounds, and has time for them: so many nodes are looked at in any case.
+_ROUNDS, _TOLERANCE, _LOOKS = 1000, 1e-4, 2_000_000
 
 
 def match_volumes(score: Tensor, task: LabelTask, volume: Tensor) -> tuple[Tensor, int]:
@@ -61,8 +62,8 @@ def _class_offsets(score: Tensor, number: Tensor, over: Communicator) -> tuple[T
     # The start is each class's own quantile: scores of very different sizes would take many rounds from zero.
     offset = -_thresholds(score.unbind(), number.tolist(), num_nodes, over)
     shifted = score + offset.unsqueeze(-1)
-    best, fewest, last = offset.clone(), num_nodes + 1, -1
-    for _ in range(_ROUNDS):
+    best, fewest, last, still = offset.clone(), num_nodes + 1, -1, 0
+    for _ in range(max(_ROUNDS, _LOOKS // num_nodes)):
         chosen = over.sum((shifted == shifted.amax(dim=0)).sum(dim=1))  # far quicker than to count an argmax
         off = (chosen - number).abs()
         if int(off.max()) < fewest:
@@ -74,7 +75,11 @@ def _class_offsets(score: Tensor, number: Tensor, over: Communicator) -> tuple[T
         last = int(off.argmax())
         shifted[last] = -torch.inf
         margin = score[last] - shifted.amax(dim=0)
+        before = float(offset[last])
         offset[last] = -_thresholds([margin], [int(number[last])], num_nodes, over)[0]
+        still = still + 1 if float(offset[last]) == before else 0
+        if still > num_classes:  # the same class was asked twice with the same offsets: ties, for ever
+            break
         shifted[last] = score[last] + offset[last]
     chosen = over.sum(torch.bincount((score + best.unsqueeze(-1)).argmax(dim=0), minlength=num_classes))
     return best, int((chosen - number).abs().max())
