@@ -26,9 +26,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, GraphWarning
+from tg_crepe.inference.soft_labels import calibrated, fit_sharpness, relative_weights
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models import EnergyModel
-from tg_crepe.models.soft_labels import calibrated, fit_sharpness, relative_weights
-from tg_crepe.models.task import LabelTask, Solution
 from tg_crepe.training import expected_calibration_error
 
 CASES = (
@@ -81,7 +81,7 @@ def unit_scores(score: Tensor) -> Tensor:
 
 def by_neighbours(model: EnergyModel, task: LabelTask, solution: Solution, truth: Tensor) -> Tensor:
     """A temperature fitted to the neighbours of the labelled nodes."""
-    with patch("tg_crepe.models.soft_labels.hold_out", return_value=None):
+    with patch("tg_crepe.inference.soft_labels.hold_out", return_value=None):
         return calibrated(task, solution)
 
 

@@ -19,10 +19,10 @@ from tg_crepe.distributed import Shard
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.distributed.transport import ProcessTransport
 from tg_crepe.energy import Coupling
-from tg_crepe.flow.backends import make_backend
-from tg_crepe.flow.problem import InnerProblem
 from tg_crepe.graph.communicator import Exchange
 from tg_crepe.graph.locality import local_order
+from tg_crepe.solvers.backends import make_backend
+from tg_crepe.solvers.problem import InnerProblem
 
 #: Iterations that are looked at, after as many that are not, and how many of them are drawn.
 _ITERATIONS, _DRAWN = 20, 3

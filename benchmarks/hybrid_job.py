@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 from tg_crepe import ConvergenceWarning, GraphWarning
 from tg_crepe.datasets import ImageDataset, RandomLabelSplit
-from tg_crepe.models.soft_labels import certainty, relative_weights
+from tg_crepe.inference.soft_labels import certainty, relative_weights
 from tg_crepe.nn import get_backbone
 from tg_crepe.training import (
     Augment,

@@ -21,16 +21,15 @@ from torch import Tensor
 from tg_crepe import LGC, CrepePropagation, EnergyModel, Harmonic, Poisson, PropagationResult
 from tg_crepe.energy.constraint import Constraint, IndependentLabels
 from tg_crepe.energy.normaliser import get_normaliser
-from tg_crepe.flow.ratio_flow import FlowResult, RatioFlow
-from tg_crepe.flow.trace import Trace
-from tg_crepe.graph.clock import clock_rate
+from tg_crepe.graph.cluster_eigenvalue import clock_rate
 from tg_crepe.graph.spectrum import smallest_eigenpairs
-from tg_crepe.models import crepe
-from tg_crepe.models.balance import ClassVolumes
-from tg_crepe.models.diffusion import reweighted_diffusion, trusting
-from tg_crepe.models.rate import screening_rate
-from tg_crepe.models.sources import sources
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.models.crepe import model as crepe
+from tg_crepe.models.crepe.balance import ClassVolumes
+from tg_crepe.models.crepe.diffusion import reweighted_diffusion, trusting
+from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow
+from tg_crepe.solvers.trace import Trace
 
 #: The clock of the long flow: six steps beyond the default's six, so that the sixth is where the default ends.
 LONG_STEPS, GROWTH, TIME = 12, 1.5, 0.4
@@ -178,7 +177,7 @@ def _labels_start(task: LabelTask, rate: float, volume: Tensor, reweight: bool, 
 
 def _scaled_sources(task: LabelTask) -> Tensor:
     """One-hot labels divided by the root of the degree, so that a hub is no stronger source."""
-    source = sources(task)
+    source = task.sources
     return source / task.graph.degree.to(source).sqrt().unsqueeze(-1)
 
 

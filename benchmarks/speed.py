@@ -23,10 +23,10 @@ from tqdm import tqdm
 
 from tg_crepe import LGC, CrepePropagation, Harmonic, Poisson, knn_graph
 from tg_crepe.energy import LabelCoupling
-from tg_crepe.flow.backends import make_backend
-from tg_crepe.flow.problem import InnerProblem
 from tg_crepe.graph import canonical_graph
 from tg_crepe.graph.locality import local_order
+from tg_crepe.solvers.backends import make_backend
+from tg_crepe.solvers.problem import InnerProblem
 
 Call = Callable[[], np.ndarray]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from tg_crepe import EnergyModel, PropagationResult, get_energy_model
-from tg_crepe.models.labels import Labels
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.inference.labels import Labels
+from tg_crepe.inference.task import LabelTask, Solution
 
 #: The relative residual of the solves that only choose a value.
 _LOOSE = 1e-3

@@ -17,13 +17,13 @@ from sweep import Sweep
 from torch import Tensor
 
 from tg_crepe import CrepePropagation, get_energy_model
-from tg_crepe.flow.trace import Trace
-from tg_crepe.models import crepe
-from tg_crepe.models.diffusion import centre, reweighted_diffusion
-from tg_crepe.models.priors import class_volume
-from tg_crepe.models.rate import screening_rate
+from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.volumes import class_volume
+from tg_crepe.models.crepe import model as crepe
+from tg_crepe.models.crepe.diffusion import centre, reweighted_diffusion
 from tg_crepe.models.registry import ENERGY_MODELS
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.trace import Trace
 
 #: What a row is to the comparison. Only a tuned one has seen a test label.
 CREPE, INSIDE, MODEL, PEER, TUNED = "CREPE", "part of CREPE", "model", "peer", "tuned on test labels"

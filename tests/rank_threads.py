@@ -15,8 +15,8 @@ from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.keeper import FORGETFUL, Keeper
+from tg_crepe.inference.labels import read_some_labels
 from tg_crepe.models import EnergyModel, PropagationResult
-from tg_crepe.models.labels import read_some_labels
 
 # Before Python 3.12 a cached property holds one lock for all objects, and ranks that share a process would wait for
 # each other inside of it.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tg_crepe.flow.trace import Trace
 from tg_crepe.runs import RunFolder, RunResult
+from tg_crepe.solvers.trace import Trace
 
 #: A class that would be a program if the page did not show it as text.
 NASTY = "<script>window.broken = 1</script>"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tg_crepe import _optional
-from tg_crepe.flow.trace import Trace
+from tg_crepe.solvers.trace import Trace
 from tg_crepe.training.metrics import reliability_curve
 from tg_crepe.viz import (
     GREY,

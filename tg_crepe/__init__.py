@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tg_crepe.energy import GraphGradient
-    from tg_crepe.flow import CheegerPartition, RatioFlow, cheeger_partition
     from tg_crepe.graph import FeatureKNNGraph, graph_report, knn_graph
     from tg_crepe.models import (
         LGC,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         SparseLP,
         get_energy_model,
     )
+    from tg_crepe.solvers import CheegerPartition, RatioFlow, cheeger_partition
     from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
 __version__ = "0.1.0"
@@ -59,7 +59,7 @@ __all__ = [
 # command line's help should not wait for it.
 _HOME = {
     "energy": ("GraphGradient",),
-    "flow": ("CheegerPartition", "RatioFlow", "cheeger_partition"),
+    "solvers": ("CheegerPartition", "RatioFlow", "cheeger_partition"),
     "graph": ("FeatureKNNGraph", "graph_report", "knn_graph"),
     "models": (
         "LGC",

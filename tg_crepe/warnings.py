@@ -7,3 +7,7 @@ class ConvergenceWarning(UserWarning):
 
 class GraphWarning(UserWarning):
     """The input was usable but had to be repaired, or part of it cannot be labelled."""
+
+
+class DatasetWarning(UserWarning):
+    """The data set can be read, but a result on it needs a word of explanation."""

@@ -15,10 +15,10 @@ from tg_crepe import CrepePropagation, GraphWarning, get_energy_model, knn_graph
 from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
-from tg_crepe.flow.backends import make_backend
-from tg_crepe.flow.problem import InnerProblem
 from tg_crepe.graph import canonical_graph
 from tg_crepe.models.registry import ENERGY_MODELS
+from tg_crepe.solvers.backends import make_backend
+from tg_crepe.solvers.problem import InnerProblem
 
 #: How far from the result of one process, relative to the largest value.
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-10}

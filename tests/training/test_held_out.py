@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 from training_runs import CONFIG, NUM_TRAIN, blobs, fit, labelled, weights
 
-from tg_crepe.models.soft_labels import certainty
+from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.nn import get_backbone
 from tg_crepe.runs import RunFolder
 from tg_crepe.training.held_out import HeldOutCount, count_wrong, halve_labels, temper

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tg_crepe.energy.normaliser import get_normaliser
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.models.soft_labels import certainty
+from tg_crepe.inference.soft_labels import certainty
 
 
 def uncertainty(prob: Tensor, multi_label: bool) -> Tensor:

@@ -3,11 +3,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tg_crepe._checks import check_choice, check_count, check_tensor
+from tg_crepe._checks import check_choice, check_count, check_mask, check_tensor
 from tg_crepe.active.coverage import choose_covering
 from tg_crepe.active.criteria import margin, ratio_change, uncertainty
 from tg_crepe.graph.canonical import canonical_graph
-from tg_crepe.graph.mask import label_mask
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: The ways to choose.
@@ -57,7 +56,7 @@ def label_next(
         raise ValueError(f"'prob' must be of shape [num_nodes, num_classes], got {list(prob.shape)}")
     if not bool(((prob >= 0) & (prob <= 1)).all()):
         raise ValueError("'prob' must lie in [0, 1], got others")
-    candidate = ~label_mask(check_tensor("labelled", labelled), prob.size(0))
+    candidate = ~check_mask(check_tensor("labelled", labelled), prob.size(0))
     n = min(n, int(candidate.sum()))
     if strategy == "random":
         order = torch.randperm(prob.size(0), generator=torch.Generator().manual_seed(seed)).to(candidate.device)

@@ -37,7 +37,7 @@ class NodeLabels:
 
 def read_features(path: Path) -> Features:
     """The features of a file, and the names of its rows: those of the file, or else 0, 1, 2, …"""
-    from tg_crepe.datasets._files import check_unique, damaged
+    from tg_crepe._files import check_unique, damaged
 
     if not path.is_file():
         raise FileNotFoundError(f"the file of features '{path}' is missing")
@@ -63,7 +63,7 @@ def read_features(path: Path) -> Features:
 
 
 def _read_npy(path: Path) -> tuple[np.ndarray, None]:
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
 
     try:
         return np.load(path, allow_pickle=False), None
@@ -72,7 +72,7 @@ def _read_npy(path: Path) -> tuple[np.ndarray, None]:
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, Any]:
-    from tg_crepe.datasets._files import read_arrays
+    from tg_crepe._files import read_arrays
 
     arrays = read_arrays(path, ("x",))
     return arrays["x"], arrays.get("ids")
@@ -82,7 +82,7 @@ def _read_pt(path: Path) -> tuple[np.ndarray, Any]:
     import torch
     from torch import Tensor
 
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
 
     content = _load_weights(path)
     ids = content.get("ids") if isinstance(content, dict) else None
@@ -96,7 +96,7 @@ def _load_weights(path: Path) -> Any:
     """What ``torch.save`` has written, tensors and plain values alone."""
     import torch
 
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
@@ -108,7 +108,7 @@ def _load_weights(path: Path) -> Any:
 
 def _read_table(path: Path) -> tuple[np.ndarray, Any]:
     """A csv or parquet file: a column ``id`` if there is one, and columns of numbers."""
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
 
     pyarrow = require("pyarrow", extra="cli")
     try:
@@ -143,7 +143,7 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
 
 def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
     """The labels of a table ``id,label``; a blank label, or no row, leaves a node unlabelled."""
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     if not path.is_file():
@@ -164,7 +164,7 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
         ids (list): The names of the nodes.
         class_names (list): The classes that have labels; no other can be predicted.
     """
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
 
     path, column = Path(truth), "label"
     if not path.is_file():
@@ -185,7 +185,7 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
 
 def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
     """The cells of a column of a table by the id of their row, blank ones left out."""
-    from tg_crepe.datasets._files import check_unique, damaged, read_table
+    from tg_crepe._files import check_unique, damaged, read_table
 
     rows = read_table(path, ("id", column))
     check_unique(path, "the id", [row["id"] for row in rows])
@@ -219,7 +219,7 @@ def read_images(folder: Path, backbone: str, checkpoint: Path, size: int | None,
 
 def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> Any:
     """A network with the weights of a file: those of ``train``, or a plain ``state_dict``."""
-    from tg_crepe.datasets._files import damaged
+    from tg_crepe._files import damaged
     from tg_crepe.nn import get_backbone
 
     if not checkpoint.is_file():

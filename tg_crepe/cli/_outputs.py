@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 
 

@@ -42,9 +42,9 @@ def write_propagation(
     """
     import numpy as np
 
-    from tg_crepe._kept_nodes import flow_moments, nodes_with_image, suggested_nodes
-    from tg_crepe._plane import principal_plane
     from tg_crepe.runs import RunResult
+    from tg_crepe.runs.kept_nodes import flow_moments, nodes_with_image, suggested_nodes
+    from tg_crepe.runs.plane import principal_plane
 
     labelled = known.y >= 0
     run.write_result(

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from tg_crepe import __version__
-from tg_crepe._command_line import noted_command_line
 from tg_crepe.cli._options import DidNotConverge
 from tg_crepe.cli.demo import demo
 from tg_crepe.cli.doctor import doctor
@@ -24,6 +23,7 @@ from tg_crepe.cli.partition import partition
 from tg_crepe.cli.propagate import propagate
 from tg_crepe.cli.report import report
 from tg_crepe.cli.train import train
+from tg_crepe.runs.command_line import noted_command_line
 
 #: What a user can put right has this exit code, bad options as much as a missing package.
 USAGE_ERROR = 2

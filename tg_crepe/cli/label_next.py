@@ -46,7 +46,7 @@ def label_next(
     elif out is None:
         typer.echo(csv_text(rows), nl=False)
     if out is not None:
-        from tg_crepe._atomic import atomic_file
+        from tg_crepe._files import atomic_file
 
         with atomic_file(out) as unfinished:
             unfinished.write_text(csv_text(rows), encoding="utf-8")

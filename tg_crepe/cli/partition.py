@@ -93,7 +93,7 @@ def _read_graph(path: Path) -> tuple[CanonicalGraph, np.ndarray | None] | None:
     import torch
     from scipy.sparse import load_npz
 
-    from tg_crepe.datasets._files import damaged, read_arrays
+    from tg_crepe._files import damaged, read_arrays
     from tg_crepe.graph import canonical_graph
 
     arrays = read_arrays(path, ())
@@ -153,8 +153,8 @@ def _read_labels(path: Path | None, num_nodes: int, names: np.ndarray | None) ->
     """The labels of a table for named nodes, or for nodes that are called by their numbers."""
     import numpy as np
 
+    from tg_crepe._files import read_table
     from tg_crepe.cli._inputs import read_labels
-    from tg_crepe.datasets._files import read_table
     from tg_crepe.distributed import NodeLabels
 
     if path is None:
@@ -174,7 +174,7 @@ def _read_labels(path: Path | None, num_nodes: int, names: np.ndarray | None) ->
 def _divide_graph(
     graph: CanonicalGraph, names: np.ndarray | None, out: Path, parts: int, labels: Path | None, seed: int
 ) -> dict[str, Any]:
-    from tg_crepe._atomic import atomic_folder
+    from tg_crepe._files import atomic_folder
     from tg_crepe.distributed import partition_graph, write_shards
 
     known = _read_labels(labels, graph.num_nodes, names)

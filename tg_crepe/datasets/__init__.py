@@ -15,7 +15,7 @@ from tg_crepe.datasets.npz import load_npz
 from tg_crepe.datasets.registry import DATASETS, get_dataset
 from tg_crepe.datasets.splits import LabelSplit, RandomLabelSplit
 from tg_crepe.datasets.torch_dataset import from_torch_dataset
-from tg_crepe.datasets.warnings import DatasetWarning
+from tg_crepe.warnings import DatasetWarning
 
 __all__ = [
     "DATASETS",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe.datasets._files import damaged
+from tg_crepe._files import damaged
 
 
 def image_bytes(array: np.ndarray, where: str) -> Tensor:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tg_crepe.datasets._files import damaged, find_file, read_table
-from tg_crepe.datasets.warnings import DatasetWarning
+from tg_crepe._files import damaged, find_file, read_table
+from tg_crepe.warnings import DatasetWarning
 
 SOURCE = "CBIS-DDSM at The Cancer Imaging Archive, https://doi.org/10.7937/K9/TCIA.2016.7O02S9CY"
 FOLDERS = ("", "cbis_ddsm")

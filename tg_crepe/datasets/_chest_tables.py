@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tg_crepe.datasets._files import check_unique, damaged, find_file, read_table, read_text
+from tg_crepe._files import check_unique, damaged, find_file, read_table, read_text
 
 #: The 14 findings in the order of the data set's paper.
 FINDINGS = (

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tg_crepe._files import check_md5, damaged, find_file, read_bytes
 from tg_crepe.datasets._arrays import target_tensor
-from tg_crepe.datasets._files import check_md5, damaged, find_file, read_bytes
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _PIXELS = 3 * 32 * 32

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tg_crepe._files import damaged
 from tg_crepe._optional import require
 from tg_crepe.datasets._dicom import dicom_size, read_dicom
-from tg_crepe.datasets._files import damaged
 
 #: What counts as an image file in a folder.
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".dcm"})

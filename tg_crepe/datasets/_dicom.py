@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from tg_crepe._files import damaged
 from tg_crepe._optional import require
-from tg_crepe.datasets._files import damaged
 
 
 def _read(path: Path, header_only: bool) -> Any:

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from tg_crepe._checks import check_choice
+from tg_crepe._files import check_root, damaged, find_file
 from tg_crepe.datasets._cbis_tables import FOLDERS, PATHOLOGIES, SOURCE, read_cases
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, decode_image, image_size
-from tg_crepe.datasets._files import check_root, damaged, find_file
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
 

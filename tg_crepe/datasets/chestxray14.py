@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
+from tg_crepe._files import check_root, damaged, find_file
 from tg_crepe.datasets._chest_tables import FINDINGS, SOURCE, read_entries, read_lists, split_indices
-from tg_crepe.datasets._files import check_root, damaged, find_file
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import os
 
+from tg_crepe._files import check_root, damaged, find_file, read_arrays
 from tg_crepe.datasets._arrays import image_tensor
 from tg_crepe.datasets._chest_tables import FINDINGS, SOURCE, read_entries, read_lists, split_indices
-from tg_crepe.datasets._files import check_root, damaged, find_file, read_arrays
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _FOLDERS = ("", "chestxray14")

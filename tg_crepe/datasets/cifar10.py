@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 
+from tg_crepe._files import check_root
 from tg_crepe.datasets._cifar import load_cifar
-from tg_crepe.datasets._files import check_root
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _MD5 = {

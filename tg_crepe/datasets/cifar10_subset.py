@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tg_crepe._files import check_root, damaged, find_file, read_table
 from tg_crepe.datasets._arrays import target_tensor
 from tg_crepe.datasets._decode import decode_image
-from tg_crepe.datasets._files import check_root, damaged, find_file, read_table
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _SIDE = 32

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tg_crepe._files import check_md5, check_root, damaged, find_file, read_bytes
 from tg_crepe.datasets._arrays import target_tensor
-from tg_crepe.datasets._files import check_md5, check_root, damaged, find_file, read_bytes
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _CLASSES = (

@@ -8,7 +8,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tg_crepe._checks import check_tensor, first_indices
-from tg_crepe.datasets._files import check_unique
+from tg_crepe._files import check_unique
 from tg_crepe.datasets.image_files import ImageFiles
 
 _BATCH = 256  # images at a time wherever all of them are read

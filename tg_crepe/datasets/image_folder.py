@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from tg_crepe._files import check_root, check_unique, damaged, read_table
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, image_size
-from tg_crepe.datasets._files import check_root, check_unique, damaged, read_table
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from tg_crepe._checks import check_choice
+from tg_crepe._files import check_md5, check_root, damaged, find_file, read_arrays
 from tg_crepe.datasets._arrays import image_tensor, target_tensor
-from tg_crepe.datasets._files import check_md5, check_root, damaged, find_file, read_arrays
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 #: The two-dimensional sets of MedMNIST v2.

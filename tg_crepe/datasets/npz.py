@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tg_crepe._files import damaged, read_arrays
 from tg_crepe.datasets._arrays import image_tensor, target_tensor
-from tg_crepe.datasets._files import damaged, read_arrays
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 _KEYS = ("images", "labels", "class_names", "ids", "groups", "train", "test", "val")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_positive
-from tg_crepe.datasets._files import damaged, read_text
+from tg_crepe._files import damaged, read_text
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from tg_crepe._files import damaged
 from tg_crepe.datasets._arrays import image_bytes, target_tensor
-from tg_crepe.datasets._files import damaged
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 

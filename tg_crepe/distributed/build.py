@@ -13,7 +13,7 @@ from tg_crepe.distributed.ring import Ring
 from tg_crepe.distributed.ring_neighbors import RingNeighbors, ring_neighbors
 from tg_crepe.distributed.shard import Shard, shard_of_rows
 from tg_crepe.distributed.shard_files import read_part, write_graph
-from tg_crepe.graph.weights import neighbor_weight
+from tg_crepe.graph.knn import neighbor_weight
 
 
 def build_graph(folder: str | os.PathLike[str]) -> PartitionReport:

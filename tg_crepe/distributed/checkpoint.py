@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe.distributed.manifest import MANIFEST, ShardError, part_name
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.graph.canonical import CanonicalGraph

@@ -11,8 +11,8 @@ from tg_crepe.distributed.shard import Shard
 from tg_crepe.distributed.traffic import Traffic
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.keeper import FORGETFUL, Keeper
+from tg_crepe.inference.labels import Labels, read_some_labels
 from tg_crepe.models.base import EnergyModel, PropagationResult, check_start
-from tg_crepe.models.labels import Labels, read_some_labels
 from tg_crepe.typing import OptTensor
 
 

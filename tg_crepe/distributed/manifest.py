@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 
 #: The name of the manifest in a folder of shards, and the version of the layout that this code writes and reads.
 MANIFEST = "manifest.json"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tg_crepe._atomic import atomic_folder
 from tg_crepe._checks import check_choice, check_count
+from tg_crepe._files import atomic_folder
 from tg_crepe.distributed.cells import find_cells
 from tg_crepe.distributed.partition import check_parts
 from tg_crepe.distributed.partition_estimate import estimated_cut

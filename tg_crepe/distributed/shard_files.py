@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe.distributed.manifest import Manifest, ShardError, file_record, part_name
 from tg_crepe.distributed.partition_report import PartitionReport, ShardSize
 from tg_crepe.distributed.shard import Shard

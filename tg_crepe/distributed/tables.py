@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 from tg_crepe.distributed.manifest import part_name
 from tg_crepe.distributed.ring import Ring

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice
-from tg_crepe._selection import shared_quantile
-from tg_crepe._sums import inner, weighted_sum
 from tg_crepe.energy.gradient import inverse_degree
 from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.graph.reductions import inner, shared_quantile, weighted_sum
 from tg_crepe.typing import OptTensor
 
 #: Entries of the sample that brackets a quantile, and the share of it on either side: eight standard deviations.

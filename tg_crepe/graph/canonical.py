@@ -11,8 +11,7 @@ from torch import Tensor
 from tg_crepe._checks import check_choice, check_count, check_tensor, first_indices
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
-from tg_crepe.graph.shared_matrix import SharedMatrix
-from tg_crepe.graph.sparse import sparse_csr
+from tg_crepe.graph.sparse import SharedMatrix, sparse_csr
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: How the two directions of a pair are combined into one weight; a direction that is absent counts as 0.

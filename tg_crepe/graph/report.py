@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tg_crepe._checks import check_tensor
+from tg_crepe._checks import check_mask, check_tensor
 from tg_crepe.graph.canonical import canonical_graph
-from tg_crepe.graph.mask import label_mask
 from tg_crepe.typing import Adjacency, OptTensor
 
 
@@ -75,7 +74,7 @@ def graph_report(
     if num_nodes is None and mask.dtype == torch.bool:
         num_nodes = mask.numel()
     graph, notes = canonical_graph(edge_index, edge_weight, num_nodes)
-    labelled = label_mask(mask, graph.num_nodes)
+    labelled = check_mask(mask, graph.num_nodes)
     isolated = torch.bincount(graph.edge_index.view(-1), minlength=graph.num_nodes) == 0
     components = int(graph.component.max()) + 1 if graph.num_nodes else 0
     with_label = graph.component[labelled].unique()

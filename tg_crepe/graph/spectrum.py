@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.shared_matrix import SharedMatrix
-from tg_crepe.graph.sparse import sparse_csr
+from tg_crepe.graph.sparse import SharedMatrix, sparse_csr
 
 #: Lanczos steps between two looks at convergence.
 _CHECK_EVERY = 10

@@ -1,6 +1,6 @@
 from tg_crepe.models.base import EnergyModel, PropagationResult
 from tg_crepe.models.centered_kernel import CenteredKernel
-from tg_crepe.models.crepe import CrepePropagation
+from tg_crepe.models.crepe.model import CrepePropagation
 from tg_crepe.models.harmonic import Harmonic
 from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor

@@ -12,15 +12,14 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice
-from tg_crepe.flow.trace import Status, Trace
 from tg_crepe.graph.canonical import SYMMETRIZE, CanonicalGraph, canonical_graph
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.graph.locality import local_order
-from tg_crepe.models.labels import Labels, read_labels
-from tg_crepe.models.priors import check_class_prior, class_volume
-from tg_crepe.models.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
-from tg_crepe.models.task import LabelTask, Solution
-from tg_crepe.models.volume import match_volumes
+from tg_crepe.inference.labels import Labels, read_labels
+from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.volumes import check_class_prior, class_volume, match_volumes
+from tg_crepe.solvers.trace import Status, Trace
 from tg_crepe.typing import Adjacency, OptTensor
 from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
@@ -64,13 +63,13 @@ class EnergyModel(BaseTransform, ABC):
     :obj:`pseudo_mask`. :obj:`y` is read only where the mask is :obj:`True`.
 
     Args:
-        soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.models.soft_labels.calibrated`) or
+        soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.inference.soft_labels.calibrated`) or
             :obj:`"relative"`, the paper's rule. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): How the two directions of an edge are combined, :obj:`"max"`, :obj:`"mean"` or
             :obj:`"mutual"`. (default: :obj:`"max"`)
         class_volume (str or torch.Tensor, optional): The share of the nodes that every class is to have, labelled ones
             included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
-            :obj:`[num_classes]`; see :func:`~tg_crepe.models.volume.match_volumes`.
+            :obj:`[num_classes]`; see :func:`~tg_crepe.inference.volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
     """
 
@@ -87,6 +86,10 @@ class EnergyModel(BaseTransform, ABC):
 
     #: Whether the model answers for labelled nodes as well, instead of giving their labels back.
     outvote = False
+
+    #: How new points take their value from their neighbours (:func:`~tg_crepe.inference.extension.extend`): the
+    #: minimiser of the model's own energy, the median for absolute differences, the mean for squares.
+    extension = "mean"
 
     #: Whether the model can solve on a graph that several processes share.
     distributed = True

@@ -7,9 +7,9 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.flow.conjugate_gradient import conjugate_gradient
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
 #: Lanczos steps at the most, steps between two looks at the residual, and the relative residual at the end; the
 #: error of the eigenvalue is about the square of it.

@@ -4,12 +4,11 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_choice, check_positive
-from tg_crepe.flow.conjugate_gradient import conjugate_gradient
+from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.lgc import scores
-from tg_crepe.models.rate import screening_rate
-from tg_crepe.models.sources import sources
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
 
 @functional_transform("harmonic")
@@ -28,7 +27,7 @@ class Harmonic(EnergyModel):
             node is made (also in :math:`D`), relative to an edge between two unlabelled ones; see
             :class:`~tg_crepe.WNLL`. :obj:`"clock"` is :math:`\max(x n / m, 1)` for :math:`m` labels among :math:`n`
             nodes: a walk then ends at a label about as often as the diffusion of rate :math:`x`
-            (:func:`~tg_crepe.models.rate.screening_rate`) forgets. (default: :obj:`1.0`)
+            (:func:`~tg_crepe.inference.rate.screening_rate`) forgets. (default: :obj:`1.0`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
@@ -79,7 +78,7 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
             :obj:`[num_classes]`.
         tol (float): The relative residual of the solver.
     """
-    graph, fixed, label_weight = task.graph, sources(task), label_weight.to(task.sign.dtype)
+    graph, fixed, label_weight = task.graph, task.sources, label_weight.to(task.sign.dtype)
     if task.multi_label:  # findings have their own sets of known nodes, the same for present and absent
         known = (task.sign != 0).to(fixed.dtype).repeat(1, 2)
         label_weight = label_weight.expand(task.num_classes).repeat(2)

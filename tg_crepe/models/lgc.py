@@ -5,11 +5,10 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_choice, check_positive
+from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.rate import screening_rate
-from tg_crepe.models.resolvent import resolvent
-from tg_crepe.models.sources import sources
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.resolvent import resolvent
 
 
 @functional_transform("lgc")
@@ -30,7 +29,7 @@ class LGC(EnergyModel):
 
     Args:
         alpha (float or str, optional): :math:`\alpha \in (0, 1)`, or :obj:`"clock"`: :math:`1 / (1 + x)` with the
-            :func:`~tg_crepe.models.rate.screening_rate` :math:`x` of the graph and its labels, as in the start of
+            :func:`~tg_crepe.inference.rate.screening_rate` :math:`x` of the graph and its labels, as in the start of
             :class:`~tg_crepe.CrepePropagation`. (default: :obj:`0.99`, the value of the paper)
         balanced (bool, optional): Whether every class has a source of total one. (default: :obj:`False`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
@@ -59,7 +58,7 @@ class LGC(EnergyModel):
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        source = sources(task)
+        source = task.sources
         if self.balanced:
             source = source / task.graph.communicator.sum(source.sum(dim=0))
         alpha = 1 / (1 + screening_rate(task)) if isinstance(self.alpha, str) else self.alpha

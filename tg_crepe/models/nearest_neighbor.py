@@ -4,12 +4,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
-from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.lgc import scores
-from tg_crepe.models.sources import sources
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.trace import Trace
 
 
 @functional_transform("nearest_neighbor")
@@ -32,7 +31,7 @@ class NearestNeighbor(EnergyModel):
     distributed = False
 
     def _solve(self, task: LabelTask) -> Solution:
-        distance, rounds = _path_length(task.graph, sources(task) > 0)
+        distance, rounds = _path_length(task.graph, task.sources > 0)
         # A class that no path reaches is at infinity, with closeness 0; a labelled node is at distance 0 of its own.
         closeness = 1 / distance.clamp(min=torch.finfo(distance.dtype).eps)
         trace = Trace()

@@ -4,9 +4,9 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.flow.power_newton import minimise_power
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.power_newton import minimise_power
 
 
 @functional_transform("p_laplace")
@@ -28,8 +28,8 @@ class PLaplace(EnergyModel):
         p (float, optional): The power, above 1. (default: :obj:`3.0`, with one label a class of scikit-learn's digits
             the best of 2, 2.5, 3, 4, 6 and 10; the more labels, the less it differs from 2)
         tol (float, optional): The duality gap relative to the energy, and the imbalance of a node relative to what
-            flows through it; see :func:`~tg_crepe.flow.power_newton.minimise_power`. (default: :obj:`1e-4`, below which
-            hardly a label changes)
+            flows through it; see :func:`~tg_crepe.solvers.power_newton.minimise_power`. (default: :obj:`1e-4`, below
+            which hardly a label changes)
         max_steps (int, optional): The limit of Newton steps. (default: :obj:`500`)
         soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)

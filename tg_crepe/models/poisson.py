@@ -6,9 +6,9 @@ from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.resolvent import resolvent
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.resolvent import resolvent
 
 
 @functional_transform("poisson")

@@ -5,12 +5,11 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.flow.trace import Status, Trace
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.volumes import check_class_prior, class_volume, match_volumes
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.poisson import Poisson, poisson_source
-from tg_crepe.models.priors import check_class_prior, class_volume
-from tg_crepe.models.task import LabelTask, Solution
-from tg_crepe.models.volume import match_volumes
+from tg_crepe.solvers.trace import Status, Trace
 
 
 @functional_transform("poisson_mbo")
@@ -25,8 +24,8 @@ class PoissonMBO(EnergyModel):
 
     where :math:`\mathbf{b}` is the source of :class:`Poisson`, from whose solution it starts, :math:`\delta` one over
     the largest degree, and the prices :math:`p` give every class its volume (see
-    :func:`~tg_crepe.models.volume.match_volumes`; the paper multiplies by factors instead, which needs scores of one
-    sign). It ends when no label changes. A finding of multi-label data has its own threshold.
+    :func:`~tg_crepe.inference.volumes.match_volumes`; the paper multiplies by factors instead, which needs scores of
+    one sign). It ends when no label changes. A finding of multi-label data has its own threshold.
 
     Args:
         fidelity (float, optional): :math:`\mu`. (default: :obj:`1.0`, the value of the paper)

@@ -4,11 +4,10 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.lgc import check_alpha, scores
-from tg_crepe.models.resolvent import resolvent
-from tg_crepe.models.sources import sources
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.resolvent import resolvent
 
 
 @functional_transform("random_walk")
@@ -50,7 +49,7 @@ class RandomWalk(EnergyModel):
     def _solve(self, task: LabelTask) -> Solution:
         # D − αW = D^½ (I − αS) D^½
         root = task.graph.degree.sqrt().unsqueeze(-1)
-        result = resolvent(task.graph, sources(task) / root, self.alpha, self.tol)
+        result = resolvent(task.graph, task.sources / root, self.alpha, self.tol)
         return Solution(*scores(result.x / root, task), result.trace, result.status)
 
     def __repr__(self) -> str:

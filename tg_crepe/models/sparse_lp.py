@@ -4,10 +4,10 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.flow.clamped_variation import minimise_variation, oscillating_variation
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.harmonic import harmonic_extension
-from tg_crepe.models.task import LabelTask, Solution
+from tg_crepe.solvers.clamped_variation import minimise_variation, oscillating_variation
 
 #: The residual of the harmonic start; a better one saves no iterations.
 _START_TOL = 1e-3
@@ -40,6 +40,7 @@ class SparseLP(EnergyModel):
         class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
     """
 
+    extension = "median"
     distributed = False
 
     def __init__(

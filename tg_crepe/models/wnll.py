@@ -4,9 +4,9 @@ from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 
 from tg_crepe._checks import check_positive
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, model_repr
 from tg_crepe.models.harmonic import harmonic_extension
-from tg_crepe.models.task import LabelTask, Solution
 
 
 @functional_transform("wnll")

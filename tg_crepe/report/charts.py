@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from tg_crepe.models.soft_labels import relative_weights
+from tg_crepe.inference.soft_labels import relative_weights
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.svg import inline_svg
 from tg_crepe.viz import (

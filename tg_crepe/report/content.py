@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe.datasets._files import damaged, read_text
+from tg_crepe._files import damaged, read_text
 from tg_crepe.runs import Cell, RunFolder, RunResult
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tg_crepe._kept_nodes import suggested_nodes
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.sprite import Sprite
+from tg_crepe.runs.kept_nodes import suggested_nodes
 
 #: Images in a row, and classes that are shown.
 _ROW, _CLASSES = 8, 30

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe._plane import principal_plane
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.sprite import Sprite
 from tg_crepe.runs import RunResult
+from tg_crepe.runs.plane import principal_plane
 
 #: Nodes on the map at most, and places along an axis.
 _MOST, _GRID = 5000, 1000

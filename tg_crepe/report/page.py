@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tg_crepe import __version__
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 from tg_crepe.graph import graph_report
 from tg_crepe.report.charts import make_charts

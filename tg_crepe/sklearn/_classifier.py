@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from tg_crepe._checks import check_choice, check_count
 from tg_crepe.graph import canonical_graph, knn_graph
-from tg_crepe.graph.knn import METRICS
-from tg_crepe.graph.weights import neighbor_weight
+from tg_crepe.graph.knn import METRICS, neighbor_weight
+from tg_crepe.inference.extension import extend_soft_labels
 from tg_crepe.models import EnergyModel
-from tg_crepe.models.extension import extend_soft_labels, extension_rule
 from tg_crepe.sklearn._neighbors import nearest, place
 from tg_crepe.sklearn._targets import labelled_rows, read_targets
 from tg_crepe.warnings import GraphWarning
@@ -75,7 +74,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         self.certainty_ = result.certainty.double().numpy()
         self.label_distributions_ = result.prob.double().numpy()
         self.transduction_ = self._decode(result.label.numpy())
-        self._rule = extension_rule(model)
+        self._rule = model.extension
         self._nodes = np.flatnonzero(self.reached_)  # a new point goes by nodes that know something
         if not precomputed:
             self._points = points if len(self._nodes) == points.shape[0] else points[self._nodes]

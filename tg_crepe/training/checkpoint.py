@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tg_crepe._atomic import atomic_file
-from tg_crepe.datasets._files import damaged
+from tg_crepe._files import atomic_file, damaged
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.models.base import EnergyModel
 from tg_crepe.training.config import TrainingConfig

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from tg_crepe.models.soft_labels import certainty, match_confidence
+from tg_crepe.inference.soft_labels import certainty, match_confidence
 
 #: What the halves are drawn from, beside the seed.
 _KIND = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import available
 from tg_crepe.runs import RunFolder
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tg_crepe._checks import check_choice
-from tg_crepe._kept_nodes import flow_moments
-from tg_crepe.flow.trace import Trace
 from tg_crepe.graph.knn import knn_graph
+from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.models.base import EnergyModel, PropagationResult
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
-from tg_crepe.models.soft_labels import certainty
+from tg_crepe.runs.kept_nodes import flow_moments
+from tg_crepe.solvers.trace import Trace
 from tg_crepe.training.alignment import align_classes
 from tg_crepe.training.inference import probabilities
 
@@ -44,7 +44,7 @@ class EnergyRun:
         graph_seconds (float): The time of the graph.
         energy_seconds (float): The time of the solver.
         moments (callable): The class functions of some images along the flow, see
-            :func:`~tg_crepe._kept_nodes.flow_moments`; it takes a solve or two, so that it is called for the last
+            :func:`~tg_crepe.runs.kept_nodes.flow_moments`; it takes a solve or two, so that it is called for the last
             epoch alone.
     """
 

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from tg_crepe._kept_nodes import nodes_with_image, suggested_nodes
-from tg_crepe._plane import principal_plane
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.runs import RunFolder, RunResult
+from tg_crepe.runs.kept_nodes import nodes_with_image, suggested_nodes
+from tg_crepe.runs.plane import principal_plane
 from tg_crepe.training.pseudo_labels import EnergyRun
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from tqdm import tqdm
 
-from tg_crepe._atomic import atomic_file
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.splits import LabelSplit

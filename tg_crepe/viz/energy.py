@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tg_crepe._optional import require
-from tg_crepe.flow.trace import Trace
+from tg_crepe.solvers.trace import Trace
 from tg_crepe.viz._style import PALETTE, as_array, legend_above, own_axes
 
 if TYPE_CHECKING:

@@ -1,0 +1,255 @@
+import numpy as np
+import pytest
+import torch
+from helpers import clusters, moons
+from sklearn.datasets import load_digits
+
+from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, Harmonic, knn_graph
+from tg_crepe.inference.task import LabelTask
+from tg_crepe.inference.volumes import class_volume
+from tg_crepe.models.crepe import model as crepe
+
+
+def split(y: np.ndarray, seed: int, count: int) -> torch.Tensor:
+    rng = np.random.default_rng(seed)
+    mask = torch.zeros(len(y), dtype=torch.bool)
+    for c in range(y.max() + 1):
+        mask[rng.choice(np.flatnonzero(y == c), count, replace=False)] = True
+    return mask
+
+
+def error(model, y, graph, mask) -> float:
+    result = model.propagate(y, *graph[:1], mask, *graph[1:])
+    return float((result.label != y)[~mask].double().mean())
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x, y = load_digits(return_X_y=True)
+    return torch.from_numpy(y), knn_graph(torch.from_numpy(x).float(), 10, metric="euclidean")
+
+
+def test_digits_come_out_as_the_prototype_measured(digits):
+    """Seeds 100 and 101 at 5 labels a class: 4.5 % (prototype, its eight seeds: 4.0 ± 1), below LGC and harmonic."""
+    y, graph = digits
+    masks = [split(y.numpy(), seed, 5) for seed in (100, 101)]
+    crepe, lgc, harmonic = (
+        np.mean([error(m, y, graph, mask) for mask in masks]) for m in (CrepePropagation(), LGC(), Harmonic())
+    )
+    assert crepe < 0.055
+    assert crepe < min(lgc, harmonic)
+
+
+def test_two_moons_with_one_label_a_class():
+    wrong = {"crepe": [], "lgc": [], "harmonic": []}
+    for seed in (101, 102, 103):
+        graph, y = moons(seed, num_nodes=500)
+        mask = split(y.numpy(), seed, 1)
+        for name, model in (("crepe", CrepePropagation()), ("lgc", LGC()), ("harmonic", Harmonic())):
+            wrong[name].append(error(model, y, (graph.adjacency,), mask))
+    assert np.mean(wrong["crepe"]) < min(np.mean(wrong["lgc"]), np.mean(wrong["harmonic"]))
+
+
+def test_wrong_labels_are_outvoted_and_right_ones_are_not(digits):
+    y, graph = digits
+    mask = split(y.numpy(), 100, 18)
+    rng = np.random.default_rng(100)
+    labelled = mask.nonzero().view(-1).numpy()
+    wrong = torch.zeros_like(mask)
+    wrong[rng.choice(labelled, len(labelled) // 5, replace=False)] = True
+    said = torch.where(wrong, (y + 1) % 10, y)
+    kept = CrepePropagation().propagate(said, *graph[:1], mask, *graph[1:])
+    assert torch.equal(kept.label[mask], said[mask])
+    outvoted = CrepePropagation(outvote=True).propagate(said, *graph[:1], mask, *graph[1:])
+    assert float((outvoted.label == y)[wrong].double().mean()) > 0.8
+    assert float((outvoted.label == y)[mask & ~wrong].double().mean()) > 0.95
+    assert torch.equal(outvoted.prob.argmax(dim=1), outvoted.label)
+
+
+def test_a_wrong_finding_is_outvoted_and_an_isolated_label_is_not():
+    edge = torch.combinations(torch.arange(12))
+    inside = (edge // 6)[:, 0] == (edge // 6)[:, 1]  # two cliques of six, and a node alone
+    edge = torch.cat([edge[inside], torch.tensor([[5, 6]])])
+    edge_index = torch.cat([edge, edge.flip(1)]).t()
+    side = (torch.arange(13) >= 6).long()
+    said = side.clone()
+    said[2] = 1
+    said[[0, 7]] = -1
+    for multi_label in (False, True):
+        y = torch.stack([1 - said, said], dim=1).where(said.unsqueeze(1) >= 0, -1) if multi_label else said
+        truth = torch.stack([1 - side, side], dim=1) if multi_label else side
+        outvoted = CrepePropagation(outvote=True).propagate(y, edge_index, num_nodes=13)
+        assert torch.equal(outvoted.label, truth)
+        kept = CrepePropagation().propagate(y, edge_index, num_nodes=13)
+        assert torch.equal(kept.label[2], y[2])
+
+
+def test_separated_clusters_are_labelled_by_component():
+    edge_index = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3]])
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    result = CrepePropagation().propagate(torch.tensor([0, -1, -1, 1, -1, -1]), edge_index)
+    assert result.label.tolist() == [0, 0, 0, 1, 1, 1]
+    assert result.status == "converged"
+
+
+def test_flow_keeps_the_constraints():
+    graph, y = clusters(0)
+    mask = split(y.numpy(), 0, 3)
+    result = CrepePropagation().propagate(y, graph.adjacency, mask)
+    assert float(result.u[~mask].sum(dim=1).abs().max()) <= 1e-12
+    assert torch.equal(result.u[mask].argmax(dim=1), y[mask])
+    assert (
+        float(
+            result.trace["margin_violation"].max()
+            if len(result.trace) == 1
+            else result.trace["margin_violation"][1:].max()
+        )
+        == 0
+    )
+    assert len(result.trace) == 7
+    assert float(result.u.norm()) == pytest.approx(1)
+
+
+def test_scores_have_the_class_volumes_as_their_mean_over_the_nodes():
+    graph, y = clusters(0)
+    u = torch.randn(y.numel(), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    volume = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    spread = torch.tensor(0.7, dtype=torch.float64)
+    score = crepe._decision(u, graph, spread, volume, False)
+    torch.testing.assert_close(score.mean(dim=0), volume)
+    v = u / graph.degree.unsqueeze(1)
+    v *= 0.7 / ((graph.degree @ v.square().sum(dim=1)) / graph.degree.sum()).sqrt()
+    torch.testing.assert_close(score, 0.75 * (v - v.mean(dim=0)) + volume)
+    torch.testing.assert_close(crepe._decision(u, graph, spread, volume, True).mean(dim=0), volume - 0.5)
+
+
+def test_uniform_class_prior_gives_the_plain_argmax():
+    graph, y = clusters(0)
+    mask = split(y.numpy(), 0, 3)
+    result = CrepePropagation(class_prior="uniform").propagate(y, graph.adjacency, mask)
+    assert torch.equal(result.label, result.u.argmax(dim=1))
+
+
+def test_class_prior_moves_the_decision():
+    graph, y = clusters(1, spread=5.0)
+    mask = split(y.numpy(), 1, 3)
+    share = []
+    for prior in (0.1, 1 / 3, 0.8):
+        volume = torch.tensor([prior, (1 - prior) / 2, (1 - prior) / 2])
+        share.append(int((CrepePropagation(class_prior=volume).propagate(y, graph.adjacency, mask).label == 0).sum()))
+    assert share[0] < share[1] < share[2]
+
+
+def test_reweighting_is_a_switch_of_its_own():
+    graph, y = clusters(1, spread=3.0)
+    mask = split(y.numpy(), 1, 3)
+    on, off = (CrepePropagation(reweight=r).propagate(y, graph.adjacency, mask) for r in (True, False))
+    assert not torch.allclose(on.u, off.u)
+
+
+def test_warm_start_is_where_the_flow_begins():
+    graph, y = clusters(0)
+    mask = split(y.numpy(), 0, 3)
+    model = CrepePropagation(reweight=False)
+    first = model.propagate(y, graph.adjacency, mask)
+    again = model.propagate(y, graph.adjacency, mask, u0=first.u)
+    degree = graph.degree.unsqueeze(-1)
+    u = first.u - first.u.mean(dim=1, keepdim=True)
+    u = u - degree * (degree * u).sum(dim=0) / degree.square().sum()
+    start = torch.stack(
+        [
+            (
+                graph.edge_weight * ((u / degree)[graph.edge_index[0], c] - (u / degree)[graph.edge_index[1], c]).abs()
+            ).sum()
+            for c in range(3)
+        ]
+    )
+    torch.testing.assert_close(again.trace["energy"][0], start / u.norm())
+    assert float(again.trace["change"][1]) < float(first.trace["change"][1])
+    with pytest.raises(ValueError, match="'u0' must differ from node to node"):
+        model.propagate(y, graph.adjacency, mask, u0=torch.ones(150, 3))
+
+
+@pytest.mark.parametrize("normaliser", ["l1", "l2", "median", "degree_median", "degree_quantile"])
+def test_every_normaliser_runs(normaliser):
+    graph, y = clusters(0)
+    mask = split(y.numpy(), 0, 5)
+    result = CrepePropagation(normaliser=normaliser).propagate(y, graph.adjacency, mask)
+    assert float((result.label != y).double().mean()) < 0.25
+
+
+def test_paper_scheme_is_argmax_u_with_relative_soft_labels():
+    graph, y = clusters(0)
+    mask = split(y.numpy(), 0, 5)
+    model = CrepePropagation.paper(max_steps=20)
+    with pytest.warns(ConvergenceWarning, match="CrepePropagation ended with status 'step_limit'"):
+        result = model.propagate(y, graph.adjacency, mask)
+    assert torch.equal(result.label[~mask], result.u[~mask].argmax(dim=1))
+    positive = result.u.clamp(min=0)
+    torch.testing.assert_close(result.prob[~mask], (positive / positive.sum(dim=1, keepdim=True))[~mask])
+    assert model.normaliser == "l1"
+    assert model.reweight is False
+    assert model.class_prior == "uniform"
+    assert CrepePropagation.paper(normaliser="median", time_step=2.0).time_step == 2.0
+
+
+def test_doubling_the_inner_iterations_hardly_changes_the_labels(digits):
+    y, graph = digits
+    mask = split(y.numpy(), 100, 5)
+    one, other = (CrepePropagation(inner_iterations=i).propagate(y, graph[0], mask, graph[1]).label for i in (20, 40))
+    assert float((one != other).double().mean()) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"eps": 0}, "'eps' must be a finite number > 0, got 0"),
+        ({"eps": -1.0}, "'eps' must be"),
+        ({"time_step": 0.0}, "'time_step' must be a finite number > 0, got 0.0"),
+        ({"time": -0.4}, "'time' must be"),
+        (
+            {"normaliser": "linf"},
+            "'normaliser' must be one of 'l1', 'l2', 'median', 'degree_median', 'degree_quantile'",
+        ),
+        ({"class_prior": "equal"}, "'class_prior' must be one of 'labels', 'uniform'"),
+        ({"max_steps": 1.5}, "'max_steps' must be an integer"),
+        ({"inner_iterations": 0}, "'inner_iterations' must be an integer >= 1"),
+        ({"soft_label": "hard"}, "'soft_label' must be one of"),
+        ({"symmetrize": "sum"}, "'symmetrize' must be one of"),
+    ],
+)
+def test_bad_options_are_refused_at_construction(options, message):
+    with pytest.raises(ValueError, match=message):
+        CrepePropagation(**options)
+
+
+def test_repr():
+    assert (
+        repr(CrepePropagation())
+        == "CrepePropagation(normaliser='degree_quantile', class_prior='labels', reweight=True)"
+    )
+    assert "class_prior='given'" in repr(CrepePropagation(class_prior=torch.ones(3)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_labels_equally_many_keep_classes_in_balance(digits, seed):
+    y, graph = digits
+    mask = split(y.numpy(), 200 + seed, 1)
+    result = CrepePropagation().propagate(y, graph[0], mask, graph[1])
+    share = torch.bincount(result.label, minlength=10) / len(y)
+    assert 0.05 < float(share.min()) <= float(share.max()) < 0.15
+
+
+def test_unequal_label_counts_bind_no_volume():
+    graph, y = clusters(1, spread=5.0)
+    mask = split(y.numpy(), 1, 3)
+    mask[(y == 0).nonzero().view(-1)[:12]] = True
+    plain = CrepePropagation(class_prior=class_volume(_task(graph, y, mask), "labels"))
+    assert torch.equal(
+        CrepePropagation().propagate(y, graph.adjacency, mask).label, plain.propagate(y, graph.adjacency, mask).label
+    )
+
+
+def _task(graph, y, mask):
+    sign = torch.where(mask.unsqueeze(1), 2.0 * torch.nn.functional.one_hot(y, 3) - 1, 0.0)
+    return LabelTask(graph, sign, False, torch.arange(3), 3)

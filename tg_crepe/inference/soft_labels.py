@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.inference.hold_out import hold_out
+from tg_crepe.inference.support import unlabelled_mean
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.typing import OptTensor
+
+#: Names of the rules that turn scores into probabilities.
+SOFT_LABELS = ("calibrated", "relative")
+
+#: The range of inverse temperatures that is searched, in units of the score's own spread.
+_LOG_RANGE = (math.log(1e-2), math.log(1e3))
+
+#: The search goes from one to where it must in steps of this.
+_DECADE = math.log(10)
+
+#: Passes of the search for a mean confidence at the most, and how near it must come.
+_PASSES, _PRECISION = 60, 1e-11
+
+#: The least weight of a node that neither half of the labels supports: its most probable class stays what it is.
+_LEAST_SUPPORT = 0.01
+
+
+def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
+    r"""The paper's soft labels: the relative weights of the non-negative entries of a row.
+
+    .. math::
+        p^l = \frac{u^l}{\sum_{l' : u^{l'} \geq 0} u^{l'}} \text{ where } u^l \geq 0, \qquad
+        p^l = 1/L \text{ where all are } 0.
+
+    With two classes and coupling every row is one-hot. Findings of multi-label data are two classes each.
+
+    Args:
+        u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
+        multi_label (bool): Whether the columns are findings on their own.
+    """
+    if multi_label:
+        return (u.sign() + 1) / 2
+    positive = u.clamp(min=0)
+    total = positive.sum(dim=1, keepdim=True)
+    return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 1 / u.size(1))
+
+
+def calibrated(task: LabelTask, solution: Solution) -> Tensor:
+    r"""Soft labels that are as sure as labels which were left out say they may be.
+
+    .. math::
+        \mathbf{p}_i = \mathrm{softmax}(\sqrt{q_i}\, \mathbf{s}_i / \tau), \qquad
+        \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \max(\hat e, \tfrac{1}{m+2}),
+
+    where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`m` the number of labels,
+    :math:`\hat e` the error that :func:`~tg_crepe.inference.hold_out.hold_out` expects and :math:`q_i` the mean soft
+    label that its two halves give to the class of :math:`i`, at least 0.01: a node whose class depends on which labels
+    are known is less sure. The temperature :math:`\tau` makes the mean confidence what it should be.
+
+    Findings, and classes most of which have one label alone, are judged by their neighbours instead:
+
+    .. math::
+        \mathbf{p}_i = \mathrm{softmax}(\mathbf{s}_i / \tau), \qquad
+        \tau = \arg\min_\tau -\sum_{i \in \mathcal{L}} \sum_l t_i^l \log
+        \mathrm{softmax}^l(\bar{\mathbf{s}}_i / \tau), \qquad
+        \bar{\mathbf{s}}_i = \frac{\sum_{j \notin \mathcal{L}} w_{ij} \mathbf{s}_j}{\sum_{j \notin \mathcal{L}} w_{ij}},
+
+    with a sigmoid instead of the softmax for findings. A labelled node is judged by its *unlabelled* neighbours, since
+    its own score is pinned. The targets :math:`t` are the labels softened as Platt (1999) does,
+    :math:`(m + 1) / (m + 2)` for :math:`m` judged labels, so that a handful of them cannot claim certainty.
+
+    Args:
+        task (LabelTask): The graph and the labels.
+        solution (Solution): The scores.
+
+    Returns:
+        torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
+    """
+    over = task.graph.communicator
+    score = solution.score.double()
+    centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
+    spread = (over.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
+    if not float(spread) > 0:
+        spread = torch.ones_like(spread)
+    score = centred / spread
+    held = None if task.multi_label or task.num_classes < 2 else hold_out(task, solution.rate)
+    if held is not None:
+        support = held.support.gather(1, score.argmax(dim=1, keepdim=True)).clamp(min=_LEAST_SUPPORT)
+        score *= support.sqrt_()
+        confidence = 1 - max(held.error, 1 / (int(task.positive_count.sum()) + 2))
+        return torch.softmax(match_confidence(score[~task.labelled], confidence, over) * score, dim=1)
+    around, judged = unlabelled_mean(task.graph, score, task.labelled)
+    known = (task.sign != 0) & judged.unsqueeze(-1)
+    any_known = bool(over.max(known.any().long()))
+    sharpness = fit_sharpness(around, task.sign, known, task.multi_label, over) if any_known else 1.0
+    return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
+
+
+def match_confidence(score: Tensor, confidence: float, over: Communicator = ALONE) -> float:
+    """The inverse temperature at which the mean largest probability is ``confidence``; it grows with it.
+
+    A secant search within bounds (Illinois) on its logarithm: some eight passes over the scores instead of fifty.
+    """
+    below = score - score.amax(dim=1, keepdim=True)
+    count = float(over.sum(torch.tensor(score.size(0), dtype=torch.float64, device=score.device)))
+
+    def excess(log_sharpness: float) -> float:
+        top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
+        return float(over.sum(top.sum())) / count - confidence
+
+    here, value = 0.0, excess(0.0)
+    end = _LOG_RANGE[value < 0]
+    while True:  # decades up or down from one, until what is wanted lies between
+        if value == 0 or here == end:
+            return math.exp(here)
+        there = max(here - _DECADE, end) if value > 0 else min(here + _DECADE, end)
+        at_there = excess(there)
+        if value * at_there < 0:
+            break
+        here, value = there, at_there
+    ends, last = sorted([(here, value), (there, at_there)]), -1
+    for _ in range(_PASSES):
+        (low, at_low), (high, at_high) = ends
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        value = excess(middle)
+        if abs(value) < _PRECISION:
+            break
+        side = int(value > 0)
+        if side == last:  # the other end stands still: with half its value the next secant comes nearer to it
+            far, at_far = ends[1 - side]
+            ends[1 - side] = (far, at_far / 2)
+        ends[side], last = (middle, value), side
+    return math.exp(middle)
+
+
+def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Tensor:
+    r"""The certainty :math:`\varphi = 1 - H(\mathbf{p}) / \log L` of every row, between 0 and 1.
+
+    For findings it is one minus the mean binary entropy over :math:`\log 2`.
+
+    Args:
+        prob (torch.Tensor): Probabilities, of shape :obj:`[num_nodes, num_classes]`.
+        multi_label (bool): Whether the columns are findings on their own.
+        unknown (torch.Tensor, optional): Findings whose probability is a mere prior and counts as no certainty,
+            bool of the shape of ``prob``. (default: :obj:`None`)
+    """
+    if multi_label:
+        entropy = (torch.special.entr(prob) + torch.special.entr(1 - prob)) / math.log(2)
+        entropy = (entropy if unknown is None else torch.where(unknown, 1.0, entropy)).mean(dim=1)
+    elif prob.size(1) == 1:
+        entropy = prob.new_zeros(prob.size(0))
+    else:
+        entropy = torch.special.entr(prob).sum(dim=1) / math.log(prob.size(1))
+    return (1 - entropy).clamp(0, 1)
+
+
+def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, over: Communicator = ALONE) -> float:
+    """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
+    if multi_label:
+        logit, target = around[known], sign[known].double()
+        m = int(over.sum(torch.tensor(target.numel(), device=target.device)))
+        target = 0.5 + target * (0.5 * m / (m + 2))
+
+        def slope(sharpness: float) -> float:
+            return float(over.sum((logit * (torch.sigmoid(sharpness * logit) - target)).sum()) / m)
+
+    else:
+        rows = known.all(dim=1)
+        logit, target = around[rows], (sign[rows].double() + 1) / 2
+        m, num_classes = int(over.sum(torch.tensor(target.size(0), device=target.device))), target.size(1)
+        sure = (m + 1) / (m + 2)
+        target = target * sure + (1 - target) * ((1 - sure) / max(num_classes - 1, 1))
+
+        def slope(sharpness: float) -> float:
+            loss = logit * (torch.softmax(sharpness * logit, dim=1) - target)
+            return float(over.sum(loss.sum(dim=1).sum()) / m)
+
+    low, high = _LOG_RANGE
+    for _ in range(50):
+        middle = (low + high) / 2
+        if slope(math.exp(middle)) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp((low + high) / 2)

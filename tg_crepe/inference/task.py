@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.solvers.trace import Status, Trace
+from tg_crepe.typing import OptTensor
+
+
+@dataclass(frozen=True)
+class LabelTask:
+    r"""What a model gets to see: the part of the graph that labels reach, and the labels.
+
+    Args:
+        graph (CanonicalGraph): The reached subgraph, without isolated nodes.
+        sign (torch.Tensor): What is known: :obj:`1` (is of this class), :obj:`-1` (is not) or :obj:`0` (unknown), in
+            the floating type of the graph, of shape :obj:`[num_nodes, num_classes]`. A labelled row of a multi-class
+            task has one :obj:`1` and no :obj:`0`. Every class has a labelled node.
+        multi_label (bool): Whether the columns are findings on their own rather than exclusive classes.
+        classes (torch.Tensor): The user's number of every column (classes without a label are left out), of shape
+            :obj:`[num_classes]`.
+        total_classes (int): The user's number of classes, with those that were left out.
+        u0 (torch.Tensor, optional): A start given by the user, of the shape of ``sign``.
+    """
+
+    graph: CanonicalGraph
+    sign: Tensor
+    multi_label: bool
+    classes: Tensor
+    total_classes: int
+    u0: OptTensor = None
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes or findings."""
+        return self.sign.size(1)
+
+    @property
+    def positive_count(self) -> Tensor:
+        """The number of nodes known to be of every class, of shape :obj:`[num_classes]`."""
+        return self.graph.communicator.sum((self.sign > 0).sum(dim=0))
+
+    @property
+    def known_count(self) -> Tensor:
+        """The number of nodes of which it is known whether they are of a class, of shape :obj:`[num_classes]`."""
+        return self.graph.communicator.sum((self.sign != 0).sum(dim=0))
+
+    @property
+    def labelled(self) -> Tensor:
+        """Which nodes have a known entry, bool of shape :obj:`[num_nodes]`."""
+        return (self.sign != 0).any(dim=1)
+
+    @property
+    def y(self) -> Tensor:
+        """The class of every labelled node of a multi-class task, :obj:`-1` elsewhere, of shape :obj:`[num_nodes]`."""
+        return self.sign.argmax(dim=1).where(self.labelled, -1)
+
+    @property
+    def sources(self) -> Tensor:
+        """The known classes as columns of ones; for findings the known positives, then the known negatives.
+
+        Of shape :obj:`[num_nodes, num_classes]`, or with twice as many columns for findings.
+        """
+        positive = (self.sign > 0).to(self.sign.dtype)
+        if not self.multi_label:
+            return positive
+        return torch.cat([positive, (self.sign < 0).to(self.sign.dtype)], dim=1)
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""What a model answers.
+
+    Args:
+        u (torch.Tensor): The class functions, of shape :obj:`[num_nodes, num_classes]`.
+        score (torch.Tensor): What decides: the largest entry of a row (multi-class) or the positive ones
+            (multi-label), of the same shape.
+        trace (Trace): One row a step.
+        status (str): How the solve ended.
+        rate (float, optional): The screening rate of the diffusion that it began with, where there was one.
+    """
+
+    u: Tensor
+    score: Tensor
+    trace: Trace
+    status: Status
+    rate: float | None = None

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_choice
+from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.reductions import shared_quantile
+from tg_crepe.inference.task import LabelTask
+
+#: Names of the class priors; a tensor of volumes may be given instead.
+CLASS_PRIORS = ("labels", "uniform")
+
+#: Labels of every class that are imagined before any is seen: few labels say little about the size of the classes.
+_PSEUDO_COUNT = 5
+
+#: Rounds at the most, and the share of the nodes by which a class may be off at the end of them. A small graph must be
+#: met to the node, which takes more rounds, and has time for them: so many nodes are looked at in any case.
+_ROUNDS, _TOLERANCE, _LOOKS = 1000, 1e-4, 2_000_000
+
+
+def check_class_prior(class_prior: str | Tensor, name: str = "class_prior") -> None:
+    """Raise, with the ``name`` of the argument, unless the prior is a known name or a vector of positive numbers."""
+    if not isinstance(class_prior, Tensor):
+        check_choice(name, class_prior, CLASS_PRIORS)
+    elif class_prior.dim() != 1 or not bool((torch.isfinite(class_prior) & (class_prior > 0)).all()):
+        raise ValueError(f"'{name}' must hold one number > 0 a class, got {class_prior.tolist()}")
+
+
+def class_volume(task: LabelTask, class_prior: str | Tensor, name: str = "class_prior") -> Tensor:
+    r"""The share :math:`\pi_l` of the nodes that class :math:`l` is expected to have.
+
+    .. math::
+        \pi_l = \frac{m_l + 5}{m + 5L} \text{ (labels)}, \qquad \pi_l = 1/L \text{ (uniform)},
+
+    where :math:`m_l` of :math:`m` labels are of class :math:`l`. A finding is two classes, present and absent.
+
+    Args:
+        task (LabelTask): The labels.
+        class_prior (str or torch.Tensor): :obj:`"labels"`, :obj:`"uniform"`, or volumes of shape
+            :obj:`[total_classes]`, which are scaled to sum to one (findings: used as they are, below one).
+        name (str, optional): What errors call the argument. (default: :obj:`"class_prior"`)
+
+    Returns:
+        torch.Tensor: In double precision, of shape :obj:`[num_classes]`.
+    """
+    positive = task.positive_count.double()
+    rivals = 2 if task.multi_label else task.num_classes
+    if isinstance(class_prior, Tensor):
+        if class_prior.numel() != task.total_classes:
+            raise ValueError(
+                f"'{name}' must hold one number for each of the {task.total_classes} classes, got {class_prior.numel()}"
+            )
+        volume = class_prior.to(positive)[task.classes]
+        if task.multi_label and bool((volume >= 1).any()):
+            raise ValueError(f"'{name}' of a finding must lie below 1, got {class_prior.tolist()}")
+        return volume if task.multi_label else volume / volume.sum()
+    if class_prior == "uniform":
+        return torch.full_like(positive, 1 / rivals)
+    known = task.known_count.double()
+    return (positive + _PSEUDO_COUNT) / (known + _PSEUDO_COUNT * rivals)
+
+
+def match_volumes(score: Tensor, task: LabelTask, volume: Tensor) -> tuple[Tensor, int]:
+    r"""Shifts the scores so that every class is chosen by its number of nodes.
+
+    .. math::
+        s_i^l \leftarrow s_i^l + b_l \quad \text{with} \quad
+        \left| \{ i : l = \arg\max_{l'} (s_i^{l'} + b_{l'}) \} \right| = \pi_l n,
+
+    where :math:`\pi` are the class volumes and labelled nodes count with their label: only the decisions at unlabelled
+    nodes can move. Such a :math:`\mathbf{b}` minimises the convex function
+    :math:`\sum_i \max_l (s_i^l + b_l) - \sum_l b_l \pi_l n`. Each round takes the class that is furthest from its
+    number and sets its offset by one selection among its margins over the best rival, until no class is off by more
+    than one node in ten thousand. A finding of multi-label data has a threshold of its own, by one selection. Nodes
+    with equal scores cannot be told apart, so with many ties a class may miss its number.
+
+    Args:
+        score (torch.Tensor): The scores of a model, of shape :obj:`[num_nodes, num_classes]`.
+        task (LabelTask): The labels.
+        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`; classes sum to one.
+
+    Returns:
+        The shifted scores in double precision, and by how many nodes the worst class misses its number.
+    """
+    score, known, over = score.double(), task.sign != 0, task.graph.communicator
+    wanted = (volume * task.graph.total_nodes - task.positive_count).clamp(min=0)
+    if task.multi_label:
+        found = [
+            _finding_offset(score[~known[:, column], column], wanted[column], over)
+            for column in range(task.num_classes)
+        ]
+        offset, missed = torch.stack([b for b, _ in found]), max(off for _, off in found)
+    else:
+        free = ~task.labelled
+        number = _whole_numbers(wanted, int(over.sum(free.sum())))
+        offset, missed = _class_offsets(score[free].t().contiguous(), number, over)
+    return score + offset, missed
+
+
+def _class_offsets(score: Tensor, number: Tensor, over: Communicator) -> tuple[Tensor, int]:
+    """The offset of every class for scores of shape ``[num_classes, num_nodes]``, and how far the worst class is off.
+
+    An offset set from the margins is the exact minimum along one coordinate, so no step size is needed.
+    """
+    num_classes, num_nodes = score.size(0), int(number.sum())
+    if num_nodes == 0:
+        return score.new_zeros(num_classes), 0
+    # The start is each class's own quantile: scores of very different sizes would take many rounds from zero.
+    offset = -_thresholds(score.unbind(), number.tolist(), num_nodes, over)
+    shifted = score + offset.unsqueeze(-1)
+    best, fewest, last, still = offset.clone(), num_nodes + 1, -1, 0
+    for _ in range(max(_ROUNDS, _LOOKS // num_nodes)):
+        chosen = over.sum((shifted == shifted.amax(dim=0)).sum(dim=1))  # far quicker than to count an argmax
+        off = (chosen - number).abs()
+        if int(off.max()) < fewest:
+            best, fewest = offset.clone(), int(off.max())
+        if fewest <= _TOLERANCE * num_nodes:
+            break
+        if last >= 0:
+            off[last] = -1  # a class that cannot have its number for ties must not hold up the others
+        last = int(off.argmax())
+        shifted[last] = -torch.inf
+        margin = score[last] - shifted.amax(dim=0)
+        before = float(offset[last])
+        offset[last] = -_thresholds([margin], [int(number[last])], num_nodes, over)[0]
+        still = still + 1 if float(offset[last]) == before else 0
+        if still > num_classes:  # the same class was asked twice with the same offsets: ties, for ever
+            break
+        shifted[last] = score[last] + offset[last]
+    chosen = over.sum(torch.bincount((score + best.unsqueeze(-1)).argmax(dim=0), minlength=num_classes))
+    return best, int((chosen - number).abs().max())
+
+
+def _finding_offset(score: Tensor, wanted: Tensor, over: Communicator) -> tuple[Tensor, int]:
+    """The offset that makes as many scores positive as ``wanted``, and how many there are too many or too few."""
+    size = int(over.sum(torch.tensor(score.numel(), device=score.device)))
+    if size == 0:
+        return score.new_zeros(()), 0
+    number = min(int(wanted.round()), size)
+    offset = -_thresholds([score], [number], size, over)[0]
+    return offset, abs(int(over.sum((score + offset > 0).sum())) - number)
+
+
+def _thresholds(margins: Sequence[Tensor], numbers: Sequence[int], size: int, over: Communicator) -> Tensor:
+    """For each list of margins a value that its ``number`` largest ones exceed, half way to the next one.
+
+    Args:
+        margins (sequence): What this process holds of every list, 1-D tensors.
+        numbers (sequence): How many are to exceed the value.
+        size (int): The length of the lists on all processes.
+        over (Communicator): What connects them.
+    """
+    nothing = margins[0].new_full((2,), -torch.inf)
+    ends = torch.stack([torch.stack([-own.min(), own.max()]) if own.numel() else nothing for own in margins])
+    ends = over.max(ends)
+    low, high = -ends[:, 0], ends[:, 1]
+    beyond = torch.where(high > low, high - low, 1.0)  # where none or all of them are to exceed it
+    places = [place for number in numbers for place in (size - number + 1, size - number)]
+    found = _smallest([own for own in margins for _ in range(2)], [min(max(k, 1), size) for k in places], over)
+    number = torch.tensor(numbers, device=low.device)
+    above = torch.where(number > 0, found[::2], high + beyond)
+    below = torch.where(number < size, found[1::2], low - beyond)
+    return (above + below) / 2
+
+
+def _smallest(columns: Sequence[Tensor], places: Sequence[int], over: Communicator) -> Tensor:
+    """The number at a place of every column, counted from 1, in their order on all processes."""
+    if over.world_size == 1:
+        return torch.stack([column.kthvalue(place)[0] for column, place in zip(columns, places, strict=True)])
+    wanted = columns[0].new_tensor(places, dtype=torch.float64)
+    return shared_quantile(columns, [torch.ones_like(column) for column in columns], wanted, over)
+
+
+def _whole_numbers(wanted: Tensor, total: int) -> Tensor:
+    """Whole numbers in proportion to ``wanted`` that add up to ``total``, by the largest remainder."""
+    exact = wanted * (total / wanted.sum().clamp(min=1e-300))
+    number = exact.floor()
+    short = total - int(number.sum())
+    number[torch.argsort(exact - number, descending=True, stable=True)[:short]] += 1
+    return number.long()

@@ -1,0 +1,6 @@
+from tg_crepe.solvers.cheeger import CheegerPartition, cheeger_partition
+from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
+from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow
+from tg_crepe.solvers.trace import Status, Trace
+
+__all__ = ["CheegerPartition", "FlowResult", "RatioFlow", "Status", "Trace", "cheeger_partition", "conjugate_gradient"]
