@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from tg_crepe import _sums
+from tg_crepe.graph import reductions
 
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
-    monkeypatch.setattr(_sums, "_SLICE", 50)
+    monkeypatch.setattr(reductions, "_SLICE", 50)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -19,11 +19,11 @@ def test_sums_are_those_of_numpy_in_double_precision_and_change_nothing(shape, d
     before = [x.clone() for x in (a, b, mass)]
     x, y, m = (t.double().numpy() for t in (a, b, mass))
     for found, expected in (
-        (_sums.inner(a, b), (x * y).sum()),
-        (_sums.norm(a), np.sqrt((x * x).sum())),
-        (_sums.squared_distance(a, b), ((x - y) ** 2).sum()),
-        (_sums.absolute_sum(a), np.abs(x).sum()),
-        (_sums.weighted_sum(mass, a), m @ x),
+        (reductions.inner(a, b), (x * y).sum()),
+        (reductions.norm(a), np.sqrt((x * x).sum())),
+        (reductions.squared_distance(a, b), ((x - y) ** 2).sum()),
+        (reductions.absolute_sum(a), np.abs(x).sum()),
+        (reductions.weighted_sum(mass, a), m @ x),
     ):
         assert found.dtype == torch.float64
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-12)
@@ -32,12 +32,12 @@ def test_sums_are_those_of_numpy_in_double_precision_and_change_nothing(shape, d
 
 def test_a_column_that_is_not_contiguous():
     a = torch.arange(300.0).view(100, 3)
-    assert float(_sums.inner(a[:, 1:2], a[:, 1:2])) == float(a[:, 1].double().square().sum())
+    assert float(reductions.inner(a[:, 1:2], a[:, 1:2])) == float(a[:, 1].double().square().sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sums_have_the_same_bits_with_one_thread_and_with_two(dtype, monkeypatch):
-    monkeypatch.setattr(_sums, "_SLICE", (1 << 15) - 1)
+    monkeypatch.setattr(reductions, "_SLICE", (1 << 15) - 1)
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(90_000, 3, generator=generator).to(dtype) for _ in range(2))
     mass = torch.rand(90_000, generator=generator).to(dtype)
@@ -46,8 +46,8 @@ def test_sums_have_the_same_bits_with_one_thread_and_with_two(dtype, monkeypatch
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            sums = (_sums.inner(a, b), _sums.squared_distance(a, b), _sums.absolute_sum(a))
-            found.append(torch.cat([torch.stack(sums), _sums.weighted_sum(mass, a)]))
+            sums = (reductions.inner(a, b), reductions.squared_distance(a, b), reductions.absolute_sum(a))
+            found.append(torch.cat([torch.stack(sums), reductions.weighted_sum(mass, a)]))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*found)
