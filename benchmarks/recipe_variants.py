@@ -101,8 +101,8 @@ def _without_ratio(name: str, volume: Tensor) -> Callable[..., tuple[Tensor, Ten
     """H whose subgradient is zero: what is left of a step is total variation and the labels (R = 0)."""
     normaliser = get_normaliser(name, volume)
 
-    def value_alone(u: Tensor, degree: Tensor, *over: Any) -> tuple[Tensor, Tensor]:
-        value, subgradient = normaliser(u, degree, *over)
+    def value_alone(u: Tensor, degree: Tensor, *communicator: Any) -> tuple[Tensor, Tensor]:
+        value, subgradient = normaliser(u, degree, *communicator)
         return value, torch.zeros_like(subgradient)
 
     return value_alone

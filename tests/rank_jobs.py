@@ -176,20 +176,20 @@ def collectives(streams: bool) -> dict[str, Any]:
     send = [torch.tensor([], dtype=torch.long), torch.tensor([1])] if first else [torch.tensor([0]), torch.tensor([])]
     number = torch.tensor([0, 1, 2]) if first else torch.tensor([2, 1])
     transport = None if streams else ProcessTransport()
-    over = RankCommunicator(send, [0, 1] if first else [1, 0], number, transport=transport)
+    communicator = RankCommunicator(send, [0, 1] if first else [1, 0], number, transport=transport)
     own = number[: 2 if first else 1]
-    restricted, kept = over.restricted(own != 1)
+    restricted, kept = communicator.restricted(own != 1)
     return {
-        "sum": over.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
-        "sums": over.sums(torch.tensor(rank), torch.tensor([[rank, 1]]), torch.tensor([], dtype=torch.long)),
-        "max": over.max(torch.tensor(rank)),
-        "union": over.union(torch.tensor([5, 3, 3]) if first else torch.tensor([4, 5, 9, 9])),
-        "halo": over.halo(torch.stack([own, 10 * own], dim=1).float()),
-        "flags": over.halo(own == 2),
+        "sum": communicator.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
+        "sums": communicator.sums(torch.tensor(rank), torch.tensor([[rank, 1]]), torch.tensor([], dtype=torch.long)),
+        "max": communicator.max(torch.tensor(rank)),
+        "union": communicator.union(torch.tensor([5, 3, 3]) if first else torch.tensor([4, 5, 9, 9])),
+        "halo": communicator.halo(torch.stack([own, 10 * own], dim=1).float()),
+        "flags": communicator.halo(own == 2),
         "kept": kept,
         "restricted": restricted.halo(own[own != 1]),
-        "traffic": over.traffic,
-        "transport": type(over.transport).__name__,
+        "traffic": communicator.traffic,
+        "transport": type(communicator.transport).__name__,
     }
 
 
@@ -204,20 +204,20 @@ def closed_doors() -> tuple[str, float]:
 
 def silent_rank() -> None:
     """The last rank does not come to a sum."""
-    over = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
+    communicator = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
     if dist.get_rank() == dist.get_world_size() - 1:
         time.sleep(4)
         os._exit(0)
-    over.sum(torch.zeros(1))
+    communicator.sum(torch.zeros(1))
 
 
 def dead_rank() -> None:
     """The last rank ends before a sum."""
-    over = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
+    communicator = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
     dist.barrier()
     if dist.get_rank() == dist.get_world_size() - 1:
         os._exit(0)
-    over.sum(torch.zeros(1))
+    communicator.sum(torch.zeros(1))
 
 
 class _Killing(Checkpoints):

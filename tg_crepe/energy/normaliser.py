@@ -23,14 +23,14 @@ class Normaliser(Protocol):
     :math:`H(u') \geq \langle q, u' \rangle` for all :math:`u'`.
     """
 
-    def __call__(self, u: Tensor, degree: Tensor, over: Communicator = ALONE) -> tuple[Tensor, Tensor]:
+    def __call__(self, u: Tensor, degree: Tensor, communicator: Communicator = ALONE) -> tuple[Tensor, Tensor]:
         """The value of shape :obj:`[num_classes]` and the subgradient of the shape of ``u``.
 
         Args:
             u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`; the subgradient has their
                 type, the value is summed in double precision.
             degree (torch.Tensor): The weighted degree, of shape :obj:`[num_nodes]`.
-            over (Communicator, optional): What connects the processes that hold other nodes.
+            communicator (Communicator, optional): What connects the processes that hold other nodes.
                 (default: one process holds all)
         """
         ...
@@ -39,19 +39,19 @@ class Normaliser(Protocol):
 class L1:
     r""":math:`H(u) = \|u\|_1`, :math:`q = \operatorname{sign}(u)` with :math:`\operatorname{sign}(0) = 0`."""
 
-    def __call__(self, u: Tensor, degree: Tensor, over: Communicator = ALONE) -> tuple[Tensor, Tensor]:
+    def __call__(self, u: Tensor, degree: Tensor, communicator: Communicator = ALONE) -> tuple[Tensor, Tensor]:
         """Value and subgradient."""
-        return over.sum(u.abs().sum(dim=0, dtype=torch.float64)), u.sign()
+        return communicator.sum(u.abs().sum(dim=0, dtype=torch.float64)), u.sign()
 
 
 class L2:
     r""":math:`H(u) = \|u\|_2`, :math:`q = u / \|u\|_2`, and 0 where :math:`u = 0`."""
 
-    def __call__(self, u: Tensor, degree: Tensor, over: Communicator = ALONE) -> tuple[Tensor, Tensor]:
+    def __call__(self, u: Tensor, degree: Tensor, communicator: Communicator = ALONE) -> tuple[Tensor, Tensor]:
         """Value and subgradient."""
         norm = u.double().norm(dim=0)
-        if over.world_size > 1:
-            norm = over.sum(norm.square()).sqrt()
+        if communicator.world_size > 1:
+            norm = communicator.sum(norm.square()).sqrt()
         return norm, u / torch.where(norm > 0, norm, torch.ones_like(norm)).to(u.dtype)
 
 
@@ -79,16 +79,16 @@ class Quantile:
         self.volume = volume
         self.degree_mass = degree_mass
 
-    def __call__(self, u: Tensor, degree: Tensor, over: Communicator = ALONE) -> tuple[Tensor, Tensor]:
+    def __call__(self, u: Tensor, degree: Tensor, communicator: Communicator = ALONE) -> tuple[Tensor, Tensor]:
         """Value and subgradient."""
         mass = degree if self.degree_mass else torch.ones_like(degree)
         v = u * inverse_degree(mass).unsqueeze(-1)
         volume = u.new_full((u.size(1),), 0.5) if self.volume is None else self.volume.to(u)
         above, below = 2 * (1 - volume), -2 * volume
-        centred = v.sub_(_weighted_quantile(v, mass, 1 - volume, over))
+        centred = v.sub_(_weighted_quantile(v, mass, 1 - volume, communicator))
         tied = centred == 0
         q = torch.where(centred > 0, above, below).masked_fill_(tied, 0)
-        value, tied_mass, excess = over.sums(
+        value, tied_mass, excess = communicator.sums(
             weighted_sum(mass, centred.mul_(q)), weighted_sum(mass, tied), weighted_sum(mass, q)
         )
         share = -excess / torch.where(tied_mass > 0, tied_mass, torch.ones_like(tied_mass))
@@ -97,11 +97,11 @@ class Quantile:
         return value, torch.where(tied, share, q, out=q)
 
 
-def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor, over: Communicator = ALONE) -> Tensor:
+def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor, communicator: Communicator = ALONE) -> Tensor:
     """The smallest value of each column below or at which at least ``level`` of the mass lies."""
-    if over.world_size > 1:
-        total = over.sum(mass.sum(dtype=torch.float64))
-        return shared_quantile(v.unbind(1), [mass] * v.size(1), level.double() * total, over).view(1, -1)
+    if communicator.world_size > 1:
+        total = communicator.sum(mass.sum(dtype=torch.float64))
+        return shared_quantile(v.unbind(1), [mass] * v.size(1), level.double() * total, communicator).view(1, -1)
     if v.device.type == "cpu" and v.size(0) > 4 * _SAMPLE:
         total = mass.sum(dtype=torch.float64)
         columns = zip(v.t(), (level.double() * total).unbind(), strict=True)
@@ -164,14 +164,15 @@ def get_normaliser(name: str, volume: OptTensor = None, num_classes: int = 2) ->
     return Quantile(torch.full((num_classes,), 1 / num_classes) if volume is None else volume)
 
 
-def along_degree(q: Tensor, degree: Tensor, over: Communicator = ALONE) -> Tensor:
+def along_degree(q: Tensor, degree: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r"""The part :math:`\tilde q = \frac{\langle d, q \rangle}{\langle d, d \rangle} d` of every class along the degree.
 
     Args:
         q (torch.Tensor): Of shape :obj:`[num_nodes, num_classes]`.
         degree (torch.Tensor): Of shape :obj:`[num_nodes]`.
-        over (Communicator, optional): What connects the processes that hold other nodes. (default: one holds all)
+        communicator (Communicator, optional): What connects the processes that hold other nodes.
+            (default: one holds all)
     """
-    along, square = over.sums(weighted_sum(degree, q), inner(degree, degree))
+    along, square = communicator.sums(weighted_sum(degree, q), inner(degree, degree))
     share = along / square
     return degree.unsqueeze(-1) * share.to(q.dtype)

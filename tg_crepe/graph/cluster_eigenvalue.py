@@ -63,7 +63,7 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     products with single vectors as this needs columns, and several times the orthogonalisation.
     """
     matrix, project = SharedMatrix(normalised_adjacency(graph), graph), without_kernel(graph)
-    over = graph.communicator
+    communicator = graph.communicator
     centre, radius = 1 - (low + 2) / 2, (2 - low) / 2
 
     def damp(x: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     projected = block.new_zeros(0, 0, dtype=torch.float64)
     newest, value = block, math.inf
     for place in store:
-        newest = _new_directions(project(damp(newest) if basis else newest), basis, over)
+        newest = _new_directions(project(damp(newest) if basis else newest), basis, communicator)
         if newest.size(1) == 0:
             break
         newest = place[:, : newest.size(1)].copy_(newest)
         basis.append(newest)
         # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
         image = matrix @ newest
-        column = over.sum(torch.cat([(old.t() @ image).double() for old in basis]))
+        column = communicator.sum(torch.cat([(old.t() @ image).double() for old in basis]))
         known = projected.size(0)
         projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
         projected[:, known:], projected[known:, :known] = column, column[:known].t()
@@ -98,14 +98,14 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     return value
 
 
-def _new_directions(x: Tensor, basis: list[Tensor], over: Communicator) -> Tensor:
+def _new_directions(x: Tensor, basis: list[Tensor], communicator: Communicator) -> Tensor:
     """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
     for _ in range(2):  # the second round removes what rounding left of the first
         # All blocks against the same x: one message between processes, where one block after the other takes many.
         if basis:
-            for block, share in zip(basis, over.sums(*[block.t() @ x for block in basis]), strict=True):
+            for block, share in zip(basis, communicator.sums(*[block.t() @ x for block in basis]), strict=True):
                 x = torch.addmm(x, block, share, alpha=-1)
-        size, turn = torch.linalg.eigh(over.sum((x.t() @ x).double()))
+        size, turn = torch.linalg.eigh(communicator.sum((x.t() @ x).double()))
         keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
         x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)
     return x

@@ -5,7 +5,7 @@ A sum makes no copy of its arguments in double precision.
 Torch converts a whole tensor before it reduces it in another type; in slices the converted numbers stay in the cache.
 A slice is shorter than what torch shares among threads (32,768 numbers), so the order of its sum is always the same;
 dot products are not used, because the libraries behind them cut by threads as well.
-Where several processes hold a part of the rows each, ``over`` is what adds up their sums.
+Where several processes hold a part of the rows each, ``communicator`` is what adds up their sums.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ _BITS = 8
 _SLICE = (1 << 15) - 1
 
 
-def inner(a: Tensor, b: Tensor, over: Communicator = ALONE) -> Tensor:
+def inner(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\langle a, b \rangle` of two tensors of the same shape, a scalar in double precision."""
     total = a.new_zeros((), dtype=torch.float64)
     for x, y in _rows(a, b):
         total += (x.double() * y.double()).sum()
-    return over.sum(total)
+    return communicator.sum(total)
 
 
-def norm(a: Tensor, over: Communicator = ALONE) -> Tensor:
+def norm(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a\|_2`, a scalar in double precision."""
-    return inner(a, a, over).sqrt()
+    return inner(a, a, communicator).sqrt()
 
 
-def squared_distance(a: Tensor, b: Tensor, over: Communicator = ALONE) -> Tensor:
+def squared_distance(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a - b\|^2` of two tensors of the same shape, a scalar in double precision."""
     total = a.new_zeros((), dtype=torch.float64)
     for x, y in _rows(a, b):
         total += (x.double() - y.double()).square_().sum()
-    return over.sum(total)
+    return communicator.sum(total)
 
 
-def absolute_sum(a: Tensor, over: Communicator = ALONE) -> Tensor:
+def absolute_sum(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a\|_1`, a scalar in double precision."""
     total = a.new_zeros((), dtype=torch.float64)
     for (x,) in _rows(a):
         total += x.abs().double().sum()
-    return over.sum(total)
+    return communicator.sum(total)
 
 
-def weighted_sum(mass: Tensor, x: Tensor, over: Communicator = ALONE) -> Tensor:
+def weighted_sum(mass: Tensor, x: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\sum_i m_i x_i` of every column of ``x``, of shape :obj:`[num_columns]` in double precision."""
     total = x.new_zeros(x.size(1), dtype=torch.float64)
     for m, part in _rows(mass, x, width=x.size(1)):
         total += (m.double().unsqueeze(1) * part.double()).sum(dim=0)
-    return over.sum(total)
+    return communicator.sum(total)
 
 
 def _rows(*tensors: Tensor, width: int | None = None) -> Iterator[tuple[Tensor, ...]]:
@@ -69,7 +69,9 @@ def _rows(*tensors: Tensor, width: int | None = None) -> Iterator[tuple[Tensor, 
     return zip(*(tensor.split(step) for tensor in tensors), strict=True)
 
 
-def shared_quantile(columns: Sequence[Tensor], masses: Sequence[Tensor], wanted: Tensor, over: Communicator) -> Tensor:
+def shared_quantile(
+    columns: Sequence[Tensor], masses: Sequence[Tensor], wanted: Tensor, communicator: Communicator
+) -> Tensor:
     """For every column the smallest number on any process below or at which at least a wanted mass lies.
 
     A floating-point number has the order of its bits (the sign turned round). Eight bits at a time, the mass in each of
@@ -81,7 +83,7 @@ def shared_quantile(columns: Sequence[Tensor], masses: Sequence[Tensor], wanted:
         columns (sequence): What this process holds of every column, 1-D tensors of one floating type.
         masses (sequence): The mass of each number, 1-D tensors.
         wanted (torch.Tensor): The mass wanted for every column in double precision, of shape :obj:`[num_columns]`.
-        over (Communicator): What connects the processes.
+        communicator (Communicator): What connects the processes.
 
     Returns:
         torch.Tensor: Of shape :obj:`[num_columns]` in the type of the columns.
@@ -100,7 +102,7 @@ def shared_quantile(columns: Sequence[Tensor], masses: Sequence[Tensor], wanted:
             torch.bincount(digit, mass, minlength=1 << _BITS).double()
             for digit, mass in zip(digits, masses, strict=True)
         ]
-        share = over.sum(torch.stack(held))
+        share = communicator.sum(torch.stack(held))
         cumulative = below.unsqueeze(1) + share.cumsum(dim=1)
         chosen = _first(cumulative >= wanted.unsqueeze(1), share > 0)
         before = cumulative.gather(1, (chosen - 1).clamp(min=0).unsqueeze(1)).squeeze(1)

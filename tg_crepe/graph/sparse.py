@@ -33,7 +33,7 @@ class SharedMatrix:
     """
 
     def __init__(self, matrix: Tensor, graph: CanonicalGraph) -> None:
-        self._over, self._num_inner, self._num_halo = graph.communicator, graph.num_inner, graph.num_halo
+        self._communicator, self._num_inner, self._num_halo = graph.communicator, graph.num_inner, graph.num_halo
         self._whole = graph.communicator.world_size == 1
         if self._whole:
             self._inner = matrix
@@ -74,7 +74,7 @@ class SharedMatrix:
         if self._whole:
             return product(add, self._inner, x, beta=beta, alpha=alpha)
         around = x.new_empty(self._near.numel() + self._num_halo, *x.shape[1:])
-        halo = self._over.exchange(x, around[self._near.numel() :])
+        halo = self._communicator.exchange(x, around[self._near.numel() :])
         out, first = x.new_empty(x.shape), self._num_inner
         if first:  # of no rows, a sparse product is none
             product(add[:first], self._inner, x, beta=beta, alpha=alpha, out=out[:first])

@@ -100,7 +100,7 @@ def _volumes(graph: CanonicalGraph) -> Tensor:
 def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) -> tuple[Tensor, Tensor]:
     """The ``wanted`` largest Ritz pairs of S without those of the kernel of I − S, largest first."""
     matrix, project = SharedMatrix(normalised_adjacency(graph).double(), graph), without_kernel(graph)
-    over = graph.communicator
+    communicator = graph.communicator
     generator = torch.Generator().manual_seed(0)
     basis = graph.degree.new_empty(steps, graph.num_nodes, dtype=torch.float64)
     alpha, beta = basis.new_zeros(steps), basis.new_zeros(steps)
@@ -108,11 +108,11 @@ def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) ->
     def orthogonal(r: Tensor, step: int) -> Tensor:
         """The part of ``r`` that is new after ``step`` basis vectors."""
         for _ in range(2):  # twice is enough to keep the basis orthogonal to machine precision
-            r = project(r - basis[:step].t() @ over.sum(basis[:step] @ r))
+            r = project(r - basis[:step].t() @ communicator.sum(basis[:step] @ r))
         return r
 
     def size(r: Tensor) -> Tensor:
-        return r.norm() if over.world_size == 1 else over.sum(r.square().sum()).sqrt()
+        return r.norm() if communicator.world_size == 1 else communicator.sum(r.square().sum()).sqrt()
 
     for step in range(steps):
         if step == 0 or beta[step - 1] == 0:
@@ -120,7 +120,7 @@ def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) ->
             length = size(r)
         basis[step] = r / length
         r = matrix @ basis[step]
-        alpha[step] = over.sum(basis[step] @ r)
+        alpha[step] = communicator.sum(basis[step] @ r)
         r = orthogonal(r, step + 1)
         # Noise means that the basis spans an invariant subspace; a fresh vector finds what lies outside of it, the
         # copies of a repeated eigenvalue for one.

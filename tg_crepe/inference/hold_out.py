@@ -64,7 +64,7 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
     Returns:
         HeldOut, optional: :obj:`None` where most labels are the only one of their class, or no node is unlabelled.
     """
-    graph, over = task.graph, task.graph.communicator
+    graph, communicator = task.graph, task.graph.communicator
     count = task.positive_count
     num_labels, splittable = int(count.sum()), int(count[count > 1].sum())
     num_free = graph.total_nodes - num_labels
@@ -85,20 +85,22 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
     (sure, label), (other_sure, other_label) = (p.max(dim=1) for p in soft)
 
     free, judged = ~task.labelled, task.labelled & ~single
-    wrong = int(over.sum((torch.where(first, other_label, label) != task.y)[judged].sum()))
-    limit = over.gather(torch.where(first, other_sure, sure)[judged])[0].sort().values[min(wrong, splittable - 1)]
+    wrong = int(communicator.sum((torch.where(first, other_label, label) != task.y)[judged].sum()))
+    limit = (
+        communicator.gather(torch.where(first, other_sure, sure)[judged])[0].sort().values[min(wrong, splittable - 1)]
+    )
     events = [label != other_label, sure < limit, other_sure < limit]
-    apart, unsure, other_unsure = over.sum(torch.stack([event[free].sum() for event in events])).tolist()
+    apart, unsure, other_unsure = communicator.sum(torch.stack([event[free].sum() for event in events])).tolist()
     error = (1 - _GAIN / math.sqrt(labels)) * max(apart, (unsure + other_unsure) / 2) / num_free
     return HeldOut(error, soft[0].add_(soft[1]).div_(2))
 
 
 def _every_second(task: LabelTask, evidence: Tensor) -> Tensor:
     """Every second labelled node of every class in the order of the evidence for it, bool of shape [num_nodes]."""
-    over, own = task.graph.communicator, task.labelled.nonzero().view(-1)
+    communicator, own = task.graph.communicator, task.labelled.nonzero().view(-1)
     y = task.y[own]
-    value, begin = over.gather(evidence[own, y].double())
-    group = over.gather(y)[0]
+    value, begin = communicator.gather(evidence[own, y].double())
+    group = communicator.gather(y)[0]
     order = value.argsort(stable=True)
     order = order[group[order].argsort(stable=True)]
     before = torch.bincount(group, minlength=task.num_classes).cumsum(0) - task.positive_count

@@ -35,13 +35,13 @@ class Labels:
         """The number of classes or findings."""
         return self.sign.size(1)
 
-    def usable(self, inside: Tensor, over: Communicator = ALONE) -> Tensor:
+    def usable(self, inside: Tensor, communicator: Communicator = ALONE) -> Tensor:
         """Which classes can be inferred from the nodes ``inside``, bool of shape :obj:`[num_classes]`.
 
         A class needs a labelled node there, a finding a known positive and a known negative.
         """
         sign = self.sign[inside]
-        present = over.max(torch.stack([(sign > 0).any(dim=0), (sign < 0).any(dim=0)]).long()) > 0
+        present = communicator.max(torch.stack([(sign > 0).any(dim=0), (sign < 0).any(dim=0)]).long()) > 0
         return present.all(dim=0) if self.multi_label else present[0]
 
 

@@ -78,10 +78,10 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
     Returns:
         torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
     """
-    over = task.graph.communicator
+    communicator = task.graph.communicator
     score = solution.score.double()
     centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
-    spread = (over.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
+    spread = (communicator.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
@@ -90,25 +90,25 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
         support = held.support.gather(1, score.argmax(dim=1, keepdim=True)).clamp(min=_LEAST_SUPPORT)
         score *= support.sqrt_()
         confidence = 1 - max(held.error, 1 / (int(task.positive_count.sum()) + 2))
-        return torch.softmax(match_confidence(score[~task.labelled], confidence, over) * score, dim=1)
+        return torch.softmax(match_confidence(score[~task.labelled], confidence, communicator) * score, dim=1)
     around, judged = unlabelled_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
-    any_known = bool(over.max(known.any().long()))
-    sharpness = fit_sharpness(around, task.sign, known, task.multi_label, over) if any_known else 1.0
+    any_known = bool(communicator.max(known.any().long()))
+    sharpness = fit_sharpness(around, task.sign, known, task.multi_label, communicator) if any_known else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
 
 
-def match_confidence(score: Tensor, confidence: float, over: Communicator = ALONE) -> float:
+def match_confidence(score: Tensor, confidence: float, communicator: Communicator = ALONE) -> float:
     """The inverse temperature at which the mean largest probability is ``confidence``; it grows with it.
 
     A secant search within bounds (Illinois) on its logarithm: some eight passes over the scores instead of fifty.
     """
     below = score - score.amax(dim=1, keepdim=True)
-    count = float(over.sum(torch.tensor(score.size(0), dtype=torch.float64, device=score.device)))
+    count = float(communicator.sum(torch.tensor(score.size(0), dtype=torch.float64, device=score.device)))
 
     def excess(log_sharpness: float) -> float:
         top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
-        return float(over.sum(top.sum())) / count - confidence
+        return float(communicator.sum(top.sum())) / count - confidence
 
     here, value = 0.0, excess(0.0)
     end = _LOG_RANGE[value < 0]
@@ -156,26 +156,28 @@ def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Ten
     return (1 - entropy).clamp(0, 1)
 
 
-def fit_sharpness(around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, over: Communicator = ALONE) -> float:
+def fit_sharpness(
+    around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, communicator: Communicator = ALONE
+) -> float:
     """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
     if multi_label:
         logit, target = around[known], sign[known].double()
-        m = int(over.sum(torch.tensor(target.numel(), device=target.device)))
+        m = int(communicator.sum(torch.tensor(target.numel(), device=target.device)))
         target = 0.5 + target * (0.5 * m / (m + 2))
 
         def slope(sharpness: float) -> float:
-            return float(over.sum((logit * (torch.sigmoid(sharpness * logit) - target)).sum()) / m)
+            return float(communicator.sum((logit * (torch.sigmoid(sharpness * logit) - target)).sum()) / m)
 
     else:
         rows = known.all(dim=1)
         logit, target = around[rows], (sign[rows].double() + 1) / 2
-        m, num_classes = int(over.sum(torch.tensor(target.size(0), device=target.device))), target.size(1)
+        m, num_classes = int(communicator.sum(torch.tensor(target.size(0), device=target.device))), target.size(1)
         sure = (m + 1) / (m + 2)
         target = target * sure + (1 - target) * ((1 - sure) / max(num_classes - 1, 1))
 
         def slope(sharpness: float) -> float:
             loss = logit * (torch.softmax(sharpness * logit, dim=1) - target)
-            return float(over.sum(loss.sum(dim=1).sum()) / m)
+            return float(communicator.sum(loss.sum(dim=1).sum()) / m)
 
     low, high = _LOG_RANGE
     for _ in range(50):

@@ -26,10 +26,12 @@ def label_support(prob: Tensor, task: LabelTask) -> float:
         prob (torch.Tensor): Soft labels, of shape :obj:`[num_nodes, num_classes]`.
         task (LabelTask): The graph and the labels, exclusive ones.
     """
-    over = task.graph.communicator
+    communicator = task.graph.communicator
     around, judged = unlabelled_mean(task.graph, prob, task.labelled)
     judged = judged & task.labelled
-    hits, total = over.sum(torch.stack([((around.argmax(dim=1) == task.y) & judged).sum(), judged.sum()])).tolist()
+    hits, total = communicator.sum(
+        torch.stack([((around.argmax(dim=1) == task.y) & judged).sum(), judged.sum()])
+    ).tolist()
     imagined = _PSEUDO_COUNT * task.num_classes
     count = task.positive_count.double()
     chance = float(count.max() / count.sum())

@@ -171,13 +171,13 @@ class EnergyModel(BaseTransform, ABC):
     ) -> PropagationResult:
         """Solves on the part of a graph that labels reach, and spreads the answer over all nodes."""
         graph, notes = read_graph()  # here, so that nobody else holds it when it is let go
-        over = graph.communicator
-        reached = torch.isin(graph.component, over.union(graph.component[labels.labelled]))
+        communicator = graph.communicator
+        reached = torch.isin(graph.component, communicator.union(graph.component[labels.labelled]))
         inside = reached & (graph.degree > 0)
-        usable = labels.usable(inside, over)
+        usable = labels.usable(inside, communicator)
         columns = usable.nonzero().view(-1)
-        notes += _label_notes(labels, int(over.sum((~reached).sum())), usable)
-        if notes and over.rank == 0:
+        notes += _label_notes(labels, int(communicator.sum((~reached).sum())), usable)
+        if notes and communicator.rank == 0:
             warnings.warn("; ".join(notes), GraphWarning, stacklevel=stacklevel)
 
         dtype = graph.edge_weight.dtype
@@ -199,14 +199,14 @@ class EnergyModel(BaseTransform, ABC):
             solution = self._decide(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
             result = _blank(labels, reached, dtype)  # not before: what the solve needs at its peak is the most of all
             self._spread(result, labels, task, solution, nodes, columns)
-            if solution.status != "converged" and over.rank == 0:
+            if solution.status != "converged" and communicator.rank == 0:
                 warnings.warn(
                     f"{self.__class__.__name__} ended with status {solution.status!r}",
                     ConvergenceWarning,
                     stacklevel=stacklevel,
                 )
         result = result or _blank(labels, reached, dtype)
-        unknown = _set_priors(result, labels, usable, over) if labels.multi_label else None
+        unknown = _set_priors(result, labels, usable, communicator) if labels.multi_label else None
         _keep_labels(result, labels, ~inside if self.outvote else torch.ones_like(inside))
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
@@ -330,9 +330,9 @@ def _keep_labels(result: PropagationResult, labels: Labels, where: Tensor) -> No
         result.label = torch.where(labels.labelled & where, labels.sign.argmax(dim=1), result.label)
 
 
-def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor, over: Communicator) -> Tensor:
+def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor, communicator: Communicator) -> Tensor:
     """Gives the findings that cannot be inferred their prior, and says at which entries nothing is known."""
-    positive, negative = over.sum((labels.sign > 0).sum(dim=0)), over.sum((labels.sign < 0).sum(dim=0))
+    positive, negative = communicator.sum((labels.sign > 0).sum(dim=0)), communicator.sum((labels.sign < 0).sum(dim=0))
     prior = (positive + 1) / (positive + negative + 2)
     unknown = ~usable & (labels.sign == 0) & result.reached.unsqueeze(1)
     result.prob = torch.where(unknown, prior.to(result.prob.dtype), result.prob)

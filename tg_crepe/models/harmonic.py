@@ -92,5 +92,7 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
         return free * (diagonal * x - graph.multiply(x))  # `x` is zero where it is not free
 
     rhs = free * label_weight * graph.multiply(fixed)
-    result = conjugate_gradient(operator, rhs, diagonal, tol=tol, max_iterations=10_000, over=graph.communicator)
+    result = conjugate_gradient(
+        operator, rhs, diagonal, tol=tol, max_iterations=10_000, communicator=graph.communicator
+    )
     return Solution(*scores(fixed + free * result.x, task), result.trace, result.status)

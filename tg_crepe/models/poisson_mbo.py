@@ -58,10 +58,10 @@ class PoissonMBO(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         volume = class_volume(task, self.volumes, "class_volume")
-        graph, over = task.graph, task.graph.communicator
+        graph, communicator = task.graph, task.graph.communicator
         degree = graph.degree.unsqueeze(-1)
         push = self.fidelity * poisson_source(task).to(task.sign.dtype)
-        step = 1 / over.max(degree.max() if degree.numel() else degree.new_zeros(()))
+        step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
         score, _ = match_volumes(Poisson()._solve(task).score, task, volume)
         state, trace = _threshold(score, task), Trace()
         status: Status = "step_limit"
@@ -71,7 +71,7 @@ class PoissonMBO(EnergyModel):
                 u = u + step * (graph.multiply(u) - degree * u + push)
             score, missed = match_volumes(u, task, volume)
             before, state = state, _threshold(score, task)
-            changed = int(over.sum((state != before).any(dim=1).sum()))
+            changed = int(communicator.sum((state != before).any(dim=1).sum()))
             trace.append(step=number, changed=changed, missed=missed)
             if changed == 0:
                 status = "converged"

@@ -117,9 +117,9 @@ def hard_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor
         torch.Tensor: Of shape :obj:`[num_classes]`.
     """
     inside = label.unsqueeze(-1) == torch.arange(num_classes, device=label.device)
-    over = graph.communicator
+    communicator = graph.communicator
     first, second = graph.edge_index
-    near = over.halo(inside)
-    cut = over.sum(graph.counted_weight @ (near[first] ^ near[second]).double())
-    volume = over.sum(graph.degree.double() @ inside.double())
-    return ratio(cut, torch.minimum(volume, over.sum(graph.degree.double() @ (~inside).double())))
+    near = communicator.halo(inside)
+    cut = communicator.sum(graph.counted_weight @ (near[first] ^ near[second]).double())
+    volume = communicator.sum(graph.degree.double() @ inside.double())
+    return ratio(cut, torch.minimum(volume, communicator.sum(graph.degree.double() @ (~inside).double())))

@@ -44,7 +44,7 @@ def conjugate_gradient(
     tol: float = 1e-6,
     max_iterations: int = 1000,
     x0: OptTensor = None,
-    over: Communicator = ALONE,
+    communicator: Communicator = ALONE,
 ) -> CGResult:
     r"""Solves :math:`A x^l = b^l` for all columns at once, :math:`A` symmetric and positive definite.
 
@@ -62,7 +62,7 @@ def conjugate_gradient(
         tol (float, optional): The relative residual. (default: :obj:`1e-6`)
         max_iterations (int, optional): The limit. (default: :obj:`1000`)
         x0 (torch.Tensor, optional): Where to start, of the shape of ``rhs``. (default: :obj:`None`, at zero)
-        over (Communicator, optional): What connects the processes that hold other rows.
+        communicator (Communicator, optional): What connects the processes that hold other rows.
             (default: one process holds all)
     """
     check_positive("tol", tol)
@@ -79,12 +79,12 @@ def conjugate_gradient(
     def squares(r: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """⟨r, h⟩ and ‖r‖² of every column over all processes."""
         if diagonal is not None:
-            both = over.sums(dot(r, h), dot(r, r))
+            both = communicator.sums(dot(r, h), dot(r, r))
             return both[0], both[1]
-        square = over.sum(dot(r, r))
+        square = communicator.sum(dot(r, r))
         return square, square
 
-    size = over.sum(dot(rhs, rhs)).sqrt()
+    size = communicator.sum(dot(rhs, rhs)).sqrt()
     x = torch.zeros_like(rhs) if x0 is None else x0 * (size > 0)
     r = rhs.clone() if x0 is None else rhs - operator(x)
     safe_size = torch.where(size > 0, size, torch.ones_like(size))
@@ -96,7 +96,7 @@ def conjugate_gradient(
     active = residual > tol
     while bool(active.any()) and iterations < max_iterations:
         ap = operator(p)
-        curvature = over.sum(dot(p, ap))
+        curvature = communicator.sum(dot(p, ap))
         step = torch.where(active & (curvature > 0), rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
         x.addcmul_(p, step.to(x.dtype))
         r.addcmul_(ap, step.to(x.dtype), value=-1)

@@ -27,7 +27,7 @@ class InnerProblem:
         linear (torch.Tensor): :math:`\mathbf{c}`, of the same shape.
         time_step (float): :math:`\delta t > 0`.
         constraint (Constraint): The set :math:`C`.
-        over (Communicator, optional): What connects the processes that hold other nodes.
+        communicator (Communicator, optional): What connects the processes that hold other nodes.
             (default: one process holds all)
     """
 
@@ -35,7 +35,7 @@ class InnerProblem:
     linear: Tensor
     time_step: float
     constraint: Constraint
-    over: Communicator = ALONE
+    communicator: Communicator = ALONE
 
     def own_terms(self, u: Tensor) -> tuple[Tensor, Tensor]:
         r"""What this process has of :math:`\|\mathbf{u} - \mathbf{u}_k\|^2` and of
@@ -100,7 +100,7 @@ def certify(problem: InnerProblem, u: Tensor, own_energy: Tensor, divergence: Te
         divergence (torch.Tensor): :math:`K^*\mathbf{z}` with :math:`\|\mathbf{z}\|_\infty \leq 1`.
     """
     best = problem.lagrangian_minimiser(divergence)
-    energies, along, apart, square, distance, push, best_distance, best_push, best_along = problem.over.sums(
+    energies, along, apart, square, distance, push, best_distance, best_push, best_along = problem.communicator.sums(
         own_energy,
         inner(u, divergence),
         squared_distance(u, best),

@@ -296,7 +296,7 @@ class RatioFlow:
         energy = float(state.energy.sum())
         # Rounding of the sums that P is made of; without it a converged flow would be refused.
         noise = 16 * torch.finfo(problem.u_prev.dtype).eps * energy
-        distance, push, energies = problem.over.sums(*problem.own_terms(before), backend.own_energy(before))
+        distance, push, energies = problem.communicator.sums(*problem.own_terms(before), backend.own_energy(before))
         accept_below = float(problem.smooth_part(distance, push) + energies.sum()) + noise
         gap_tol = math.inf if self.gap_tol is None else max(self.gap_tol * energy, noise)
         solved, certificate, iterations = solve_inner(

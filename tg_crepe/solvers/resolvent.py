@@ -19,7 +19,7 @@ def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x
     def operator(x: Tensor) -> Tensor:
         return matrix.addmm(x, x, alpha=-alpha)
 
-    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, over=graph.communicator)
+    return conjugate_gradient(operator, source, tol=tol, max_iterations=10_000, x0=x0, communicator=graph.communicator)
 
 
 def loose_resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float) -> Tensor:

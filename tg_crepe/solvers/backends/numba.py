@@ -147,7 +147,7 @@ class NumbaBackend:
             primal_dual.certify(self.chunks[chunk], self.chunks[chunk + 1], *arrays, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
-        parts, energies = problem.over.sums(torch.from_numpy(total.sum(axis=0)), self.own_energy(state.u))
+        parts, energies = problem.communicator.sums(torch.from_numpy(total.sum(axis=0)), self.own_energy(state.u))
         smooth, dual, along, distance, size = parts
         energy = energies.sum()
         tiny = torch.finfo(torch.float64).tiny
