@@ -16,18 +16,18 @@ import torch
 from fingerprint import code, fingerprint
 from recipe_cases import Problem
 from table1_methods import CrepeWithoutFlow
+from tg_crepe.models.crepe.balance import ClassVolumes
+from tg_crepe.models.crepe.diffusion import reweighted_diffusion, trusting
 from torch import Tensor
 
 from tg_crepe import LGC, CrepePropagation, EnergyModel, Harmonic, Poisson, PropagationResult
 from tg_crepe.energy.constraint import Constraint, IndependentLabels
 from tg_crepe.energy.normaliser import get_normaliser
-from tg_crepe.graph.cluster_eigenvalue import clock_rate
+from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.crepe import model as crepe
-from tg_crepe.models.crepe.balance import ClassVolumes
-from tg_crepe.models.crepe.diffusion import reweighted_diffusion, trusting
 from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow
 from tg_crepe.solvers.trace import Trace
 
@@ -139,7 +139,7 @@ class _ScaledClock:
     factor: float
 
     def __call__(self, graph: Any, index: int, block: Tensor) -> float:
-        return self.factor * clock_rate(graph, index, block)
+        return self.factor * cluster_eigenvalue(graph, index, block)
 
 
 def _clock_with_islands(graph: Any, index: int, block: Tensor) -> float:
@@ -233,7 +233,7 @@ def _constant(module: str, name: str, value: Any) -> Variant:
 
 def _scaled_clock(factor: float) -> Variant:
     """Another factor in x, also beyond its bound."""
-    return Variant(parts={f"{_RATE}.clock_rate": _ScaledClock(factor), f"{_RATE}._MOST": 1e9})
+    return Variant(parts={f"{_RATE}.cluster_eigenvalue": _ScaledClock(factor), f"{_RATE}._MOST": 1e9})
 
 
 def _numbered(text: str, values: tuple[float, ...], make: Callable[[Any], Variant]) -> dict[str, Variant]:
@@ -266,7 +266,7 @@ VARIANTS: dict[str, Variant] = {
     "start Poisson": _constant(_CREPE, "reweighted_diffusion", _poisson_start),
     "start labels": _constant(_CREPE, "reweighted_diffusion", _labels_start),
     "sources d^-½": _constant(_DIFFUSION, "sources", _scaled_sources),
-    "λ_L with islands": _constant(_RATE, "clock_rate", _clock_with_islands),
+    "λ_L with islands": _constant(_RATE, "cluster_eigenvalue", _clock_with_islands),
     "true volumes": Variant({"class_prior": "truth"}),
     "exact volumes": Variant({"class_volume": "labels"}),
     **_numbered("exponent {:g}", (0.0, 0.25, 1.0), lambda e: Variant({"exponent": e}, make=OtherExponent)),

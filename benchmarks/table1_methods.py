@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from fingerprint import code, fingerprint
 from sweep import Sweep
+from tg_crepe.models.crepe.diffusion import centre, reweighted_diffusion
 from torch import Tensor
 
 from tg_crepe import CrepePropagation, get_energy_model
@@ -21,7 +22,6 @@ from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import class_volume
 from tg_crepe.models.crepe import model as crepe
-from tg_crepe.models.crepe.diffusion import centre, reweighted_diffusion
 from tg_crepe.models.registry import ENERGY_MODELS
 from tg_crepe.solvers.trace import Trace
 
@@ -258,11 +258,11 @@ METHODS = (
     Method("start + re-weighting, no flow", _StartOfCrepe(), 1.9, INSIDE),
     Method("harmonic", _Energy("harmonic"), 2.0, paper="HG"),
     Method("harmonic, label edges × c by hold-out", _LABEL_WEIGHT, 16),
-    Method("harmonic, label edges × x/(share of labels)", _Energy("harmonic", {"label_weight": "clock"}), 2.5),
+    Method("harmonic, label edges × x/(share of labels)", _Energy("harmonic", {"label_weight": "auto"}), 2.5),
     Method("LGC, α = 0.99", _Energy("lgc"), 1.9, paper="LGC"),
     Method("LGC, α by hold-out", _ALPHA, 9, slow_splits=10),
     Method("LGC, α = 1 − √(share of labels)", _LgcByShare(), 1.2),
-    Method("LGC, α = 1/(1 + x)", _Energy("lgc", {"alpha": "clock"}), 2.0),
+    Method("LGC, α = 1/(1 + x)", _Energy("lgc", {"alpha": "auto"}), 2.0),
     Method("LGC, α = 0.99, balanced", _Energy("lgc", {"balanced": True}), 1.9),
     Method("random walk", _Energy("random_walk"), 1.4, paper="LRW"),
     Method("WNLL", _Energy("wnll"), 1.6, paper="WNLL"),

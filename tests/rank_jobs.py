@@ -236,9 +236,9 @@ class _Killing(Checkpoints):
 def kept_flow(problem: SharedProblem, folder: Path, killed: tuple[int, int] | None) -> tuple[Tensor, Tensor, Tensor]:
     """A run that is kept in a folder, in which a rank may be killed in a flow at a step."""
     run = {"of": "the tests"}
-    keeper = Checkpoints(folder, run) if killed is None else _Killing(folder, run, *killed)
+    checkpoints = Checkpoints(folder, run) if killed is None else _Killing(folder, run, *killed)
     shard = shard_of(problem)
-    result = propagate(CrepePropagation(), shard, keeper=keeper)
+    result = propagate(CrepePropagation(), shard, observers=(checkpoints,))
     return shard.node_id, result.u, result.label
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.keeper import FORGETFUL, Keeper
 from tg_crepe.inference.labels import read_some_labels
 from tg_crepe.models import EnergyModel, PropagationResult
+from tg_crepe.solvers import FlowObserver
 
 # Before Python 3.12 a cached property holds one lock for all objects, and ranks that share a process would wait for
 # each other inside of it.
@@ -109,7 +109,7 @@ def infer_on_threads(
     mask: Tensor,
     owner: Tensor,
     u0: Tensor | None = None,
-    keepers: list[Keeper] | None = None,
+    observers: list[FlowObserver] | None = None,
 ) -> tuple[dict[str, Tensor], list[Traffic]]:
     """The result of a model on all nodes, put together from the ranks, and what each of them has told the others."""
     traffic = [Traffic() for _ in range(world_size)]
@@ -117,11 +117,11 @@ def infer_on_threads(
     def job(transport: ThreadTransport) -> tuple[Tensor, PropagationResult]:
         rank = transport.rank
         shard = Shard.from_graph(edge_index, edge_weight, owner, rank, world_size, y, mask)
-        keeper = FORGETFUL if keepers is None else keepers[rank]
+        watching = () if observers is None else (observers[rank],)
         labels = read_some_labels(shard.y, shard.mask, shard.num_classes, shard.num_own)
         start = None if u0 is None else u0[shard.node_id]
         with torch.no_grad():  # a setting of the thread
-            result = model._infer(labels, lambda: (part_graph(shard, keeper, traffic[rank], transport), []), start)
+            result = model.infer(labels, lambda: (part_graph(shard, traffic[rank], transport), []), start, watching)
         return shard.node_id, result
 
     whole: dict[str, Tensor] = {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PoissonMBO,
         PropagationResult,
         RandomWalk,
+        Recipe,
         SparseLP,
         get_energy_model,
     )
@@ -48,6 +49,7 @@ __all__ = [
     "PropagationResult",
     "RandomWalk",
     "RatioFlow",
+    "Recipe",
     "SparseLP",
     "cheeger_partition",
     "get_energy_model",
@@ -74,6 +76,7 @@ _HOME = {
         "PoissonMBO",
         "PropagationResult",
         "RandomWalk",
+        "Recipe",
         "SparseLP",
         "get_energy_model",
     ),

@@ -27,8 +27,8 @@ class Interrupting(Checkpoints):
         super().__init__(folder, run)
         self._moment = (flow, step)
 
-    def keep(self, graph, state) -> None:
-        super().keep(graph, state)
+    def on_step(self, state) -> None:
+        super().on_step(state)
         if (self._flow, state.step) == self._moment:
             raise Interrupted
 
@@ -49,12 +49,14 @@ def interrupt(problem: SharedProblem, folder: Path, flow: int, step: int, model=
         propagate(
             model or CrepePropagation(),
             whole_shard(problem),
-            keeper=Interrupting(folder, {"of": "the tests"}, flow, step),
+            observers=(Interrupting(folder, {"of": "the tests"}, flow, step),),
         )
 
 
 def resume(problem: SharedProblem, folder: Path, model=None):
-    return propagate(model or CrepePropagation(), whole_shard(problem), keeper=Checkpoints(folder, {"of": "the tests"}))
+    return propagate(
+        model or CrepePropagation(), whole_shard(problem), observers=(Checkpoints(folder, {"of": "the tests"}),)
+    )
 
 
 def few_nodes() -> SharedProblem:
@@ -123,10 +125,10 @@ def test_the_states_of_another_run_are_refused(tmp_path):
 
 
 def test_a_folder_is_removed_when_the_results_are_there(tmp_path):
-    keeper = Checkpoints(tmp_path / "kept", {"of": "the tests"})
-    propagate(CrepePropagation(), whole_shard(few_nodes()), keeper=keeper)
+    checkpoints = Checkpoints(tmp_path / "kept", {"of": "the tests"})
+    propagate(CrepePropagation(), whole_shard(few_nodes()), observers=(checkpoints,))
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["flow-00-end"]
-    keeper.remove()
+    checkpoints.remove()
     assert not (tmp_path / "kept").exists()
 
 

@@ -7,10 +7,10 @@ import torch
 from distributed_problems import digits, moons
 from rank_jobs import Failed, closed_doors, collectives, dead_rank, infer, run_ranks, silent_rank, wrong
 
-from tg_crepe import CrepePropagation
+from tg_crepe import CrepePropagation, Recipe
 from tg_crepe.distributed import Traffic
 
-FIXED = CrepePropagation(class_prior="uniform", reweight=False)
+FIXED = CrepePropagation(Recipe(reweight_rounds=0), class_volume="uniform")
 
 
 @pytest.mark.parametrize("streams", [True, False])

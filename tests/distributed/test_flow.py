@@ -11,7 +11,7 @@ import torch
 from distributed_problems import SharedProblem, digits, fashion_images, islands, moons
 from rank_threads import ThreadTransport, infer_on_threads, run_threads
 
-from tg_crepe import CrepePropagation, GraphWarning, get_energy_model, knn_graph
+from tg_crepe import CrepePropagation, GraphWarning, Recipe, get_energy_model, knn_graph
 from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
@@ -51,7 +51,7 @@ def assert_same(found: dict[str, torch.Tensor], expected, tolerance: float) -> N
 
 def fixed_flow(**options: object) -> CrepePropagation:
     """The flow from a given start with a fixed number of iterations, without a solver that stops by a tolerance."""
-    return CrepePropagation(class_prior="uniform", reweight=False, **options)
+    return CrepePropagation(Recipe(reweight_rounds=0, **options), bind_volume="uniform")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -113,7 +113,7 @@ def test_one_label_a_class_takes_restarts_and_eigenvectors_too():
 
 def test_class_volumes_are_matched_over_all_ranks():
     problem = digits(torch.float64, num_nodes=150, labels=2)
-    model = get_energy_model("lgc", tol=1e-12, class_volume="uniform")
+    model = get_energy_model("lgc", tol=1e-12, bind_volume="uniform")
     assert_same(together(model, problem, 3)[0], alone(model, problem), 1e-9)
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from small_graphs import complete, dense_laplacian, disjoint, path, relabelled
 
 from tg_crepe.graph import canonical_graph, knn_graph
-from tg_crepe.graph.cluster_eigenvalue import clock_rate
+from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
 
 
 def rate(graph, index):
     """The clock of a small graph, which needs no block to start from."""
-    return clock_rate(graph, index, torch.zeros(graph.num_nodes, 1))
+    return cluster_eigenvalue(graph, index, torch.zeros(graph.num_nodes, 1))
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_clock_rate_of_a_large_graph_is_near_the_eigenvalue_and_knows_no_order(
     for c in range(4):
         block[np.flatnonzero(y == c)[:num_labels], c] = 1
     monkeypatch.setattr("tg_crepe.graph.cluster_eigenvalue._SMALL", 10)
-    found = clock_rate(graph, 4, block)
+    found = cluster_eigenvalue(graph, 4, block)
     assert 0.97 * expected <= found <= 1.2 * expected  # a Ritz value lies above, rounding may carry it below
     order = torch.from_numpy(rng.permutation(1500))
-    assert clock_rate(graph.reordered(order), 4, block[order][:, [2, 0, 3, 1]]) == found
+    assert cluster_eigenvalue(graph.reordered(order), 4, block[order][:, [2, 0, 3, 1]]) == found
 
 
 @pytest.mark.parametrize("index", [2, 3, 5])
@@ -60,7 +60,7 @@ def test_islands_leave_the_clock_rate_of_the_largest_part(large, monkeypatch):
     block[torch.arange(graph.num_nodes), torch.arange(graph.num_nodes) % 3] = 1
     if large:
         monkeypatch.setattr("tg_crepe.graph.cluster_eigenvalue._SMALL", 1)
-    assert clock_rate(graph, 3, block) == pytest.approx(expected, rel=0.11)
+    assert cluster_eigenvalue(graph, 3, block) == pytest.approx(expected, rel=0.11)
 
 
 def test_two_separate_clusters_have_the_clock_of_their_inside():

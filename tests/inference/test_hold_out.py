@@ -7,7 +7,7 @@ from helpers import clusters, dense_adjacency
 
 from tg_crepe.inference.hold_out import _every_second, hold_out
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import class_volume
+from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.solvers.resolvent import loose_resolvent, resolvent
 
 
@@ -45,7 +45,7 @@ def test_error_is_that_of_two_dense_diffusions(monkeypatch):
     found = hold_out(task, rate=0.05)
     inverse = np.linalg.inv(np.eye(150) - _normalised(task) / 1.05)
     y, labelled = task.y.numpy(), task.labelled.numpy()
-    source, volume = (task.sign.numpy() > 0).astype(float), class_volume(task, "labels").numpy()
+    source, volume = (task.sign.numpy() > 0).astype(float), resolve_volume("class_volume", "labels", task).numpy()
     evidence, second = inverse @ source, np.zeros(150, dtype=bool)
     for c in range(3):
         members = np.flatnonzero(y == c)

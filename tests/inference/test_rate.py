@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import clusters, random_graph
 
-from tg_crepe.graph.cluster_eigenvalue import clock_rate
+from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask
 
@@ -19,7 +19,7 @@ def make_task(graph, labels: int, num_classes: int) -> LabelTask:
 
 def test_clusters_have_the_rate_of_their_eigenvalue():
     graph, _ = clusters(0)
-    expected = clock_rate(graph, 3, torch.zeros(150, 3)) * math.sqrt(4)
+    expected = cluster_eigenvalue(graph, 3, torch.zeros(150, 3)) * math.sqrt(4)
     assert screening_rate(make_task(graph, 12, 3)) == pytest.approx(expected)
 
 
@@ -31,7 +31,7 @@ def test_few_labels_on_noise_have_the_rate_of_their_share():
 
 def test_many_labels_on_noise_have_the_rate_of_the_eigenvalue_alone():
     graph = random_graph(0, 200, density=0.2)
-    expected = clock_rate(graph, 4, torch.zeros(200, 4))
+    expected = cluster_eigenvalue(graph, 4, torch.zeros(200, 4))
     assert expected > 2 * 1.6 * math.sqrt(4 / 200)
     for labels in (100, 150):
         assert screening_rate(make_task(graph, labels, 4)) == pytest.approx(expected)
@@ -39,7 +39,7 @@ def test_many_labels_on_noise_have_the_rate_of_the_eigenvalue_alone():
 
 def test_between_clusters_and_noise_the_reach_is_between_theirs():
     graph, _ = clusters(0)
-    rate = clock_rate(graph, 75, torch.zeros(150, 75))  # 75 classes: more than the graph has clusters
+    rate = cluster_eigenvalue(graph, 75, torch.zeros(150, 75))  # 75 classes: more than the graph has clusters
     excess = rate * math.sqrt(150 / 75) / 1.6 - 1
     task = make_task(graph, 150, 75)
     blur = min(max(excess, 0.0), 1.0)
@@ -49,5 +49,5 @@ def test_between_clusters_and_noise_the_reach_is_between_theirs():
 
 def test_all_labelled_nodes_leave_the_eigenvalue():
     graph, _ = clusters(0)
-    expected = clock_rate(graph, 3, torch.zeros(150, 3)) * math.sqrt(50)
+    expected = cluster_eigenvalue(graph, 3, torch.zeros(150, 3)) * math.sqrt(50)
     assert screening_rate(make_task(graph, 150, 3)) == pytest.approx(expected)

@@ -150,7 +150,7 @@ def labelled_data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 )
 def test_models_keep_to_the_volume(volume, expected):
     y, graph, mask = labelled_data()
-    result = LGC(class_volume=volume).propagate(y, graph, mask)
+    result = LGC(bind_volume=volume).propagate(y, graph, mask)
     found = torch.bincount(result.label).tolist()
     assert all(abs(one - other) <= 1 for one, other in zip(found, expected, strict=True))
     assert torch.equal(result.prob.argmax(dim=1), result.label)
@@ -161,14 +161,14 @@ def test_a_volume_that_ties_forbid_is_warned_of():
     y = torch.full((9,), -1)
     y[1], y[2] = 0, 1  # all other leaves are alike
     with pytest.warns(ConvergenceWarning, match=r"a class misses its volume by [1-9] of 9 nodes"):
-        NearestNeighbor(class_volume="uniform").propagate(y, torch.cat([star, star.flip(0)], dim=1))
+        NearestNeighbor(bind_volume="uniform").propagate(y, torch.cat([star, star.flip(0)], dim=1))
 
 
 def test_bad_volumes_are_named_before_any_work(monkeypatch):
-    with pytest.raises(ValueError, match="'class_volume' must be one of 'labels', 'uniform', got 'equal'"):
-        LGC(class_volume="equal")
-    with pytest.raises(ValueError, match="'class_volume' must hold one number > 0 a class"):
-        LGC(class_volume=torch.tensor([0.0, 1.0]))
+    with pytest.raises(ValueError, match="'bind_volume' must be one of 'labels', 'uniform', got 'equal'"):
+        LGC(bind_volume="equal")
+    with pytest.raises(ValueError, match="'bind_volume' must hold one number > 0 per class"):
+        LGC(bind_volume=torch.tensor([0.0, 1.0]))
     monkeypatch.setattr(LGC, "_solve", lambda *_: pytest.fail("work was done on bad input"))
-    with pytest.raises(ValueError, match="'class_volume' must hold one number for each of the 3 classes, got 2"):
-        LGC(class_volume=torch.ones(2)).propagate(*labelled_data())
+    with pytest.raises(ValueError, match="'bind_volume' must hold one number for each of the 3 classes, got 2"):
+        LGC(bind_volume=torch.ones(2)).propagate(*labelled_data())

@@ -404,9 +404,9 @@ def test_components_with_one_class_each(model):
 # ---------------------------------------------------------------- class volumes
 
 
-def with_volume(model: EnergyModel, class_volume, soft_label: str = "calibrated") -> EnergyModel:
+def with_volume(model: EnergyModel, bind_volume, soft_label: str = "calibrated") -> EnergyModel:
     model = copy.copy(model)
-    model.class_volume, model.soft_label = class_volume, soft_label
+    model.bind_volume, model.soft_label = bind_volume, soft_label
     return model
 
 

@@ -16,10 +16,10 @@ def labelled(y: torch.Tensor, count: int) -> torch.Tensor:
 def test_a_round_is_forty_steps_of_diffusion_from_one_hot_labels():
     graph, y = clusters(0, num_nodes=60)
     mask = labelled(y, 3)
-    model = PoissonMBO(class_volume="uniform", max_steps=1)
+    model = PoissonMBO(bind_volume="uniform", max_steps=1)
     with pytest.warns(ConvergenceWarning, match="step_limit"):
         result = model.propagate(y, graph.adjacency, mask)
-    start = Poisson(class_volume="uniform").propagate(y, graph.adjacency, mask).label
+    start = Poisson(bind_volume="uniform").propagate(y, graph.adjacency, mask).label
     w, u = dense_adjacency(graph), np.eye(3)[start.numpy()]
     laplacian = np.diag(w.sum(axis=1)) - w
     known = mask.numpy()[:, None]
@@ -31,7 +31,7 @@ def test_a_round_is_forty_steps_of_diffusion_from_one_hot_labels():
 
 def test_it_ends_where_no_label_changes_and_every_class_has_its_volume():
     graph, y = clusters(1, num_nodes=90)
-    result = PoissonMBO(class_volume=torch.bincount(y).double()).propagate(y, graph.adjacency, labelled(y, 2))
+    result = PoissonMBO(bind_volume=torch.bincount(y).double()).propagate(y, graph.adjacency, labelled(y, 2))
     assert result.status == "converged"
     assert int(result.trace["changed"][-1]) == 0
     assert torch.bincount(result.label).tolist() == torch.bincount(y).tolist()
@@ -42,11 +42,11 @@ def test_volumes_decide_where_the_classes_are_not_equal():
     mask = labelled(y, 1)
     share = []
     for volume in ([0.3, 0.7], [0.5, 0.5]):
-        label = PoissonMBO(class_volume=torch.tensor(volume), max_steps=100).propagate(y, graph.adjacency, mask).label
+        label = PoissonMBO(bind_volume=torch.tensor(volume), max_steps=100).propagate(y, graph.adjacency, mask).label
         share.append(int((label == 0).sum()))
     assert share == [60, 100]
 
 
 def test_volumes_must_be_given():
-    with pytest.raises(ValueError, match="'class_volume' must be"):
-        PoissonMBO(class_volume=None)
+    with pytest.raises(ValueError, match="'bind_volume' must be"):
+        PoissonMBO(bind_volume=None)

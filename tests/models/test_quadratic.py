@@ -60,9 +60,9 @@ def test_the_clock_gives_lgc_and_harmonic_their_parameters(problem):
     near = {float(f"{eigenvalues[classes - 1] * factor:.1e}") for factor in (1 - 1e-5, 1 + 1e-5)}
     rates = [value * np.sqrt(labels / classes) for value in near]
     args = (problem.y, problem.graph.adjacency)
-    found = LGC(alpha="clock", tol=1e-12).propagate(*args).u
+    found = LGC(alpha="auto", tol=1e-12).propagate(*args).u
     assert any(torch.allclose(LGC(1 / (1 + x), tol=1e-12).propagate(*args).u, found, atol=1e-6) for x in rates)
-    found = Harmonic(label_weight="clock", tol=1e-12).propagate(*args).u
+    found = Harmonic(label_weight="auto", tol=1e-12).propagate(*args).u
     weights = [max(x * len(degree) / labels, 1.0) for x in rates]
     assert any(torch.allclose(Harmonic(c, tol=1e-12).propagate(*args).u, found, atol=1e-6) for c in weights)
 

@@ -15,8 +15,8 @@ def test_every_name_makes_its_model(name):
 
 @pytest.mark.parametrize("name", sorted(ENERGY_MODELS))
 def test_options_of_all_models_are_passed_on(name):
-    model = get_energy_model(name, soft_label="relative", symmetrize="mean", class_volume="uniform")
-    assert (model.soft_label, model.symmetrize, model.class_volume) == ("relative", "mean", "uniform")
+    model = get_energy_model(name, soft_label="relative", symmetrize="mean", bind_volume="uniform")
+    assert (model.soft_label, model.symmetrize, model.bind_volume) == ("relative", "mean", "uniform")
 
 
 def test_options_of_one_model_are_passed_on():

@@ -59,7 +59,7 @@ def fashion_page(folder: Path, root: Path, num_images: int, num_labels: int, num
     nodes = Features(x.numpy(), list(dataset.ids[:num_images]), dataset)
     known, model, graph = NodeLabels(y, dataset.class_names), CrepePropagation(), knn_graph(x, k=20)
     run = RunFolder.create(folder, "propagate", {"k": 20, "images": num_images, "model": repr(model)}, seed=100)
-    write_propagation(run, nodes, known, truth, graph, model, solve(model, known, graph))
+    write_propagation(run, nodes, known, truth, graph, solve(model, known, graph))
     return write_report(run)
 
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import pytest
 import torch
 
-from tg_crepe import LGC, CrepePropagation, GraphWarning, knn_graph
+from tg_crepe import LGC, CrepePropagation, GraphWarning, Recipe, knn_graph
 from tg_crepe.active import label_next
-from tg_crepe.runs.kept_nodes import flow_moments, nodes_with_image, suggested_nodes
+from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, nodes_with_moments, suggested_nodes
+from tg_crepe.solvers import FlowObserver
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +29,42 @@ def solve(task, model):
         return model.propagate(y, graph[0], None, graph[1])
 
 
-def test_moments_are_flows_of_a_part_of_the_length(task):
-    model = CrepePropagation()
-    result = solve(task, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of the island nothing is said again
-        moments = flow_moments(model, lambda part: part.propagate(task[0], task[1][0], None, task[1][1]), result.u)
-    assert moments["flow_time"].tolist() == [0.25, 0.5, 1.0]
-    assert moments["flow_node"].tolist() == list(range(80))
-    for place, share in enumerate(moments["flow_time"]):
-        u = solve(task, CrepePropagation(time=float(share) * model.time)).u
-        np.testing.assert_allclose(moments["flow_u"][place], (u / u.abs().mean()).half().numpy(), rtol=2e-3, atol=1e-3)
-    assert model.time == CrepePropagation().time
+def test_moments_are_those_of_the_one_flow(task):
+    y, graph = task
+    seen = []
+
+    class Watch(FlowObserver):
+        def on_step(self, state):
+            seen.append((state.progress, state.u.clone()))
+
+    nodes = nodes_with_moments(80)
+    with pytest.warns(GraphWarning, match="10 node"):
+        result = CrepePropagation(Recipe(restarts=False, balancing_rounds=0)).propagate(
+            y, graph[0], None, graph[1], observers=(Watch(),), snapshot_nodes=nodes
+        )
+    moments = result.moments
+    assert moments.node.tolist() == list(range(70))  # the island takes no part
+    assert moments.time.tolist() == pytest.approx([1.5**-3, 1.5**-2, 1.0])
+    assert len(seen) == 6
+    for time, u in zip(moments.time.tolist(), moments.u, strict=True):
+        at = min(seen, key=lambda moment: abs(moment[0] - time))[1]
+        torch.testing.assert_close(u, (at / at.abs().mean()).half())
+    torch.testing.assert_close(u, (result.u[:70] / result.u[:70].abs().mean()).half())
+    fields = moment_fields(moments)
+    assert {name: field.shape for name, field in fields.items()} == {
+        "flow_node": (70,),
+        "flow_time": (3,),
+        "flow_u": (3, 70, 2),
+    }
 
 
 @pytest.mark.parametrize("model", [LGC(), CrepePropagation.paper()])
-def test_what_has_no_clock_has_no_moments(task, model):
-    assert flow_moments(model, lambda part: pytest.fail("nothing to solve"), torch.zeros(80, 2)) is None
+def test_what_has_no_known_length_has_no_moments(task, model):
+    y, graph = task
+    with pytest.warns(GraphWarning):
+        result = model.propagate(y, graph[0], None, graph[1], snapshot_nodes=torch.arange(80))
+    assert result.moments is None
+    assert moment_fields(result.moments) == {}
 
 
 def test_every_suggestion_has_an_image(task):

@@ -160,7 +160,7 @@ def test_score_leaves_unlabelled_rows_out(moons):
         (CrepeClassifier(n_neighbors=0), "'n_neighbors' must be an integer >= 1, got 0"),
         (CrepeClassifier(metric="manhattan"), "'metric' must be one of 'cosine', 'euclidean'"),
         (CrepeClassifier(affinity="rbf"), "'affinity' must be one of 'knn', 'precomputed'"),
-        (CrepeClassifier(class_prior="none"), "'class_prior' must be one of"),
+        (CrepeClassifier(class_volume="none"), "'class_volume' must be one of"),
         (EnergyClassifier("magic"), "'magic'"),
     ],
 )

@@ -4,7 +4,7 @@ from helpers import dense_adjacency, moons
 from sklearn.datasets import make_moons
 
 from tg_crepe import GraphWarning, cheeger_partition, knn_graph
-from tg_crepe.solvers.cheeger import hard_ratio
+from tg_crepe.energy.dirichlet import cut_ratio
 
 
 @pytest.mark.parametrize("normaliser", ["l1", "median", "degree_median"])
@@ -47,9 +47,9 @@ def test_disconnected_graph_is_cut_between_components_and_isolated_nodes_are_cou
     assert result.u[6:].tolist() == [0, 0]
 
 
-def test_hard_ratio_of_a_whole_class_is_zero():
+def test_cut_ratio_of_a_whole_class_is_zero():
     graph, _ = moons(0, num_nodes=50)
-    assert hard_ratio(torch.zeros(50, dtype=torch.long), graph, 2).tolist() == [0, 0]
+    assert cut_ratio(torch.zeros(50, dtype=torch.long), graph, 2).tolist() == [0, 0]
 
 
 def test_bad_input_is_refused():

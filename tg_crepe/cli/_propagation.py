@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 
 def solve(energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor]) -> PropagationResult:
-    """The pseudo-labels of a model."""
+    """The pseudo-labels of a model, and some moments of its flow."""
     import torch
 
-    return energy.propagate(torch.from_numpy(known.y), graph[0], None, graph[1], len(known.class_names))
+    from tg_crepe.runs.kept_nodes import nodes_with_moments
+
+    y = torch.from_numpy(known.y)
+    return energy.propagate(
+        y, graph[0], None, graph[1], len(known.class_names), snapshot_nodes=nodes_with_moments(len(y))
+    )
 
 
 def write_propagation(
@@ -26,7 +31,6 @@ def write_propagation(
     known: NodeLabels,
     truth: np.ndarray | None,
     graph: tuple[Tensor, Tensor],
-    energy: EnergyModel,
     result: PropagationResult,
 ) -> None:
     """Writes all files of a run and notes how it ended.
@@ -37,13 +41,12 @@ def write_propagation(
         known (NodeLabels): The labels that the model has seen.
         truth (numpy.ndarray, optional): True labels, which no model sees, of shape :obj:`[num_nodes]`.
         graph (tuple): Edges and their weights.
-        energy (EnergyModel): The model.
-        result (PropagationResult): What it gave.
+        result (PropagationResult): What the model gave.
     """
     import numpy as np
 
     from tg_crepe.runs import RunResult
-    from tg_crepe.runs.kept_nodes import flow_moments, nodes_with_image, suggested_nodes
+    from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, suggested_nodes
     from tg_crepe.runs.plane import principal_plane
 
     labelled = known.y >= 0
@@ -58,7 +61,7 @@ def write_propagation(
             class_names=np.array(known.class_names),
             position=principal_plane(nodes.x),
             truth=truth,
-            **(flow_moments(energy, lambda part: solve(part, known, graph), result.u) or {}),
+            **moment_fields(result.moments),
         )
     )
     run.write_graph(*graph, len(nodes.ids))

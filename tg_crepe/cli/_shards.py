@@ -43,10 +43,10 @@ def propagate_shards(folder: Path, out: Path, model: str, force: bool, as_json: 
             ring.together(lambda: _prepare(out, force) if ring.rank == 0 else None)
             build_graph(folder)
             shard = ring.together(lambda: open_shard(folder, ring.rank, ring.world_size))
-            keeper = Checkpoints(out / _CHECKPOINT, _identity(energy, shard))
-            result = propagate(energy, shard, keeper=keeper)
+            checkpoints = Checkpoints(out / _CHECKPOINT, _identity(energy, shard))
+            result = propagate(energy, shard, observers=(checkpoints,))
             write_tables(out, shard, result)
-            keeper.remove()
+            checkpoints.remove()
             summary = _summary(ring, shard, result)
             if ring.rank == 0:
                 _tell({**summary, "seconds": round(time.perf_counter() - start, 3), "out": str(out)}, as_json)

@@ -213,5 +213,5 @@ def _write_page(task: _Task, result: PropagationResult, out: Path, settings: dic
     known = NodeLabels(task.y.where(task.mask, -1).numpy(), digits.class_names)
     model = CrepePropagation()
     with staged_run(out / _RUN, "demo", {**settings, "model": repr(model)}, seed, force=True) as run:
-        write_propagation(run, nodes, known, task.y.numpy(), (task.edge_index, task.edge_weight), model, result)
+        write_propagation(run, nodes, known, task.y.numpy(), (task.edge_index, task.edge_weight), result)
     write_report(out / _RUN, out / _PAGE)

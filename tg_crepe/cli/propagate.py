@@ -101,7 +101,7 @@ def propagate(
         if run is not None:
             settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy), "metric": metric}
             with staged_run(run, "propagate", {**settings, "k": k}, force=force) as folder:
-                write_propagation(folder, nodes, known, true, graph, energy, result)
+                write_propagation(folder, nodes, known, true, graph, result)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if result.status != "converged":
         raise DidNotConverge

@@ -15,13 +15,13 @@ from tg_crepe._files import atomic_file
 from tg_crepe.distributed.manifest import MANIFEST, ShardError, part_name
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.keeper import KeptFlow
+from tg_crepe.solvers.observers import FlowCheckpoint, FlowObserver, FlowState
 
 #: Unfinished flows keep so many states: the last one, and one more in case a disk has damaged it.
 _STATES = 2
 
 
-class Checkpoints:
+class Checkpoints(FlowObserver):
     r"""Keeps the flow of a run in a folder after every outer step, and finds it again after a fault.
 
     Every process writes its rows of :math:`\mathbf{u}` and :math:`\mathbf{z}` to a file of its own, and when all have,
@@ -42,8 +42,6 @@ class Checkpoints:
         run (dict): What makes this run this run; a folder of another one is refused.
     """
 
-    wanted = True
-
     def __init__(self, folder: str | os.PathLike[str], run: dict[str, Any]) -> None:
         self._folder = Path(folder)
         self._ring = Ring()
@@ -58,7 +56,7 @@ class Checkpoints:
             if kept != self._run:
                 raise ShardError(f"'{state}' is of another run ({kept}, not {self._run}): remove it or write elsewhere")
 
-    def resume(self, graph: CanonicalGraph) -> KeptFlow | None:
+    def resume(self, graph: CanonicalGraph) -> FlowCheckpoint | None:
         """What was kept of the flow that now begins, from the newest state that can be read."""
         self._flow += 1
         name = f"flow-{self._flow:02d}"
@@ -69,15 +67,22 @@ class Checkpoints:
                 return kept
         return None
 
-    def keep(self, graph: CanonicalGraph, state: KeptFlow) -> None:
+    def on_step(self, state: FlowState) -> None:
         """Keeps the state of the flow that began last."""
+        self._keep(state.graph, FlowCheckpoint.of(state))
+
+    def on_end(self, state: FlowState) -> None:
+        """Keeps the end of it."""
+        self._keep(state.graph, FlowCheckpoint.of(state))
+
+    def _keep(self, graph: CanonicalGraph, state: FlowCheckpoint) -> None:
         ended = state.status is not None
         place = self._folder / f"flow-{self._flow:02d}-{'end' if ended else f'step-{state.step:05d}'}"
         self._ring.together(lambda: _write_part(place, self._ring.rank, graph, state))
         # Nobody goes on before it is complete.
         self._ring.together(lambda: self._complete(place, state) if self._ring.rank == 0 else None)
 
-    def _complete(self, place: Path, state: KeptFlow) -> None:
+    def _complete(self, place: Path, state: FlowCheckpoint) -> None:
         """Writes the manifest of a state of which all parts are there, and removes those that are no longer needed."""
         _write_manifest(place, self._run, self._ring.world_size, state)
         needed = _STATES if state.status is None else 0
@@ -97,7 +102,7 @@ class Checkpoints:
         return sorted(path for path in self._folder.glob(pattern) if (path / MANIFEST).is_file())
 
 
-def _write_part(place: Path, rank: int, graph: CanonicalGraph, state: KeptFlow) -> None:
+def _write_part(place: Path, rank: int, graph: CanonicalGraph, state: FlowCheckpoint) -> None:
     """Writes the rows of one process."""
     place.mkdir(exist_ok=True)
     number = graph.communicator.number
@@ -110,7 +115,7 @@ def _write_part(place: Path, rank: int, graph: CanonicalGraph, state: KeptFlow) 
         np.savez(file, **{name: array.numpy() for name, array in arrays.items()})  # type: ignore[arg-type]
 
 
-def _write_manifest(place: Path, run: dict[str, Any], parts: int, state: KeptFlow) -> None:
+def _write_manifest(place: Path, run: dict[str, Any], parts: int, state: FlowCheckpoint) -> None:
     """Writes what is the same for all processes; the state is complete from here on."""
     sizes = {part_name(rank): (place / f"{part_name(rank)}.npz").stat().st_size for rank in range(parts)}
     content = {
@@ -131,7 +136,7 @@ def _read_manifest(place: Path) -> dict[str, Any]:
     return content
 
 
-def _attempt(place: Path, graph: CanonicalGraph) -> KeptFlow | None:
+def _attempt(place: Path, graph: CanonicalGraph) -> FlowCheckpoint | None:
     """The rows of this process from a state of any number of processes; None where a file is damaged or missing."""
     try:
         content = _read_manifest(place)
@@ -140,7 +145,7 @@ def _attempt(place: Path, graph: CanonicalGraph) -> KeptFlow | None:
         return None
 
 
-def _read_state(place: Path, content: dict[str, Any], graph: CanonicalGraph) -> KeptFlow:
+def _read_state(place: Path, content: dict[str, Any], graph: CanonicalGraph) -> FlowCheckpoint:
     number = graph.communicator.number
     number = torch.arange(graph.num_nodes) if number is None else number.cpu()
     rowptr, col, _ = (part.cpu().long() for part in graph.csr_pattern)
@@ -167,7 +172,7 @@ def _read_state(place: Path, content: dict[str, Any], graph: CanonicalGraph) -> 
             dual[slots] = arrays["dual"][kept]
     if bool(missing.any()):
         raise ValueError(f"'{place}' does not hold all nodes")
-    return KeptFlow(
+    return FlowCheckpoint(
         step=content["step"],
         u=u.to(weight.device),
         dual=None if dual is None else dual.to(weight.device),

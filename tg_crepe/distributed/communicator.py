@@ -9,7 +9,6 @@ from tg_crepe.distributed.host_transport import find_transport
 from tg_crepe.distributed.traffic import Traffic
 from tg_crepe.distributed.transport import Transport
 from tg_crepe.graph.communicator import Exchange
-from tg_crepe.graph.keeper import FORGETFUL, Keeper
 
 
 class _Nothing:
@@ -27,7 +26,6 @@ class RankCommunicator:
         send (sequence): For every rank the own rows that it needs, in the order of its halo.
         recv_counts (sequence): For every rank how many rows of the halo it owns.
         number (torch.Tensor): The global numbers of own and halo nodes, of shape :obj:`[num_nodes + num_halo]`.
-        keeper (Keeper, optional): Where flows leave their state. (default: nowhere)
         traffic (Traffic, optional): What counts bytes and calls. (default: a new one)
         transport (Transport, optional): What carries out the collectives.
             (default: the process group of ``torch.distributed``)
@@ -38,14 +36,12 @@ class RankCommunicator:
         send: Sequence[Tensor],
         recv_counts: Sequence[int],
         number: Tensor,
-        keeper: Keeper = FORGETFUL,
         traffic: Traffic | None = None,
         transport: Transport | None = None,
     ) -> None:
         self.transport: Transport = find_transport() if transport is None else transport
         self.rank, self.world_size = self.transport.rank, self.transport.world_size
         self.number: Tensor | None = number
-        self.keeper = keeper
         self.traffic = traffic if traffic is not None else Traffic()
         self.num_halo = sum(recv_counts)
         self._send = [rows.long() for rows in send]
@@ -55,7 +51,7 @@ class RankCommunicator:
 
     def _like(self, send: Sequence[Tensor], recv_counts: Sequence[int], number: Tensor) -> RankCommunicator:
         """Another graph of the same processes."""
-        return RankCommunicator(send, recv_counts, number, self.keeper, self.traffic, self.transport)
+        return RankCommunicator(send, recv_counts, number, self.traffic, self.transport)
 
     def sum(self, x: Tensor) -> Tensor:
         """The sum of a small tensor over the ranks, the same bits on all of them."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,9 +11,10 @@ from tg_crepe.distributed.ring import Ring
 from tg_crepe.distributed.shard import Shard
 from tg_crepe.distributed.traffic import Traffic
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.keeper import FORGETFUL, Keeper
 from tg_crepe.inference.labels import Labels, read_some_labels
-from tg_crepe.models.base import EnergyModel, PropagationResult, check_start
+from tg_crepe.inference.result import PropagationResult
+from tg_crepe.models.base import EnergyModel, check_start
+from tg_crepe.solvers.observers import FlowObserver
 from tg_crepe.typing import OptTensor
 
 
@@ -21,7 +23,7 @@ def propagate(
     model: EnergyModel,
     shard: Shard,
     u0: OptTensor = None,
-    keeper: Keeper = FORGETFUL,
+    observers: Sequence[FlowObserver] = (),
     traffic: Traffic | None = None,
 ) -> PropagationResult:
     r"""Infers the pseudo-labels of a graph that the processes of ``torch.distributed`` share.
@@ -46,8 +48,8 @@ def propagate(
         shard (Shard): The part of this rank, with ``y`` (and ``mask``).
         u0 (torch.Tensor, optional): A start for iterative models, of shape :obj:`[num_own, num_classes]`, on all ranks
             or on none. (default: :obj:`None`)
-        keeper (Keeper, optional): Where the flow leaves its state after every step, such as
-            :class:`~tg_crepe.distributed.Checkpoints`. (default: nowhere)
+        observers (sequence, optional): What looks on while flows run, such as
+            :class:`~tg_crepe.distributed.Checkpoints`. (default: nobody)
         traffic (Traffic, optional): What counts the bytes and calls of this rank. (default: nobody looks)
 
     Returns:
@@ -64,9 +66,9 @@ def propagate(
         raise ShardError("'mask' must mark at least one labelled node, got none")
 
     def read_graph() -> tuple[CanonicalGraph, list[str]]:
-        return part_graph(shard, keeper, traffic), []
+        return part_graph(shard, traffic), []
 
-    return model._infer(labels, read_graph, u0)
+    return model.infer(labels, read_graph, u0, observers)
 
 
 def _read(model: EnergyModel, shard: Shard, u0: OptTensor, ring: Ring) -> Labels:

@@ -7,17 +7,13 @@ from tg_crepe.distributed.shard import Shard
 from tg_crepe.distributed.traffic import Traffic
 from tg_crepe.distributed.transport import Transport
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.keeper import FORGETFUL, Keeper
 
 
-def part_graph(
-    shard: Shard, keeper: Keeper = FORGETFUL, traffic: Traffic | None = None, transport: Transport | None = None
-) -> CanonicalGraph:
+def part_graph(shard: Shard, traffic: Traffic | None = None, transport: Transport | None = None) -> CanonicalGraph:
     """The graph of a shard, which talks to those of the other ranks.
 
     Args:
         shard (Shard): The shard of this rank.
-        keeper (Keeper, optional): Where flows on it leave their state. (default: nowhere)
         traffic (Traffic, optional): What counts bytes and calls. (default: nobody looks)
         transport (Transport, optional): What carries out the collectives. (default: ``torch.distributed``)
     """
@@ -28,5 +24,5 @@ def part_graph(
     key, by_key = torch.sort(row[once] * size + shard.col[once])
     edge_index = torch.stack([key // max(size, 1), key % max(size, 1)])
     number = torch.cat([shard.node_id, shard.halo_id])
-    communicator = RankCommunicator(shard.send, shard.recv_counts, number, keeper, traffic, transport)
+    communicator = RankCommunicator(shard.send, shard.recv_counts, number, traffic, transport)
     return CanonicalGraph(edge_index, shard.weight[once[by_key]], shard.num_own, communicator)

@@ -10,7 +10,7 @@ from tg_crepe._optional import require
 from tg_crepe.distributed.manifest import part_name
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.distributed.shard import Shard
-from tg_crepe.models.base import PropagationResult
+from tg_crepe.inference.result import PropagationResult
 
 #: The view of all parts as one table; it says where their rows are, and is written last.
 MERGED = "_metadata"

@@ -65,3 +65,25 @@ def ratio(energy: Tensor, norm: Tensor, precision: float = 0.0) -> Tensor:
     """
     vanished = norm <= precision * norm.max() if precision > 0 and norm.numel() > 1 else norm == 0
     return torch.where(vanished, torch.zeros_like(energy), energy / torch.where(vanished, torch.ones_like(norm), norm))
+
+
+def cut_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
+    r"""The normalised Cheeger ratio of every class of a hard partition,
+    :math:`\mathrm{cut}(A_l) / \min(\mathrm{vol}\, A_l, \mathrm{vol}\, \bar A_l)`: the ratio :math:`J/H` of
+    :math:`d \mathbf{1}_{A_l}` with :math:`H` the degree median.
+
+    Args:
+        label (torch.Tensor): The class of every node, of shape :obj:`[num_nodes]`.
+        graph (CanonicalGraph): The graph.
+        num_classes (int): The number of classes.
+
+    Returns:
+        torch.Tensor: Of shape :obj:`[num_classes]`.
+    """
+    inside = label.unsqueeze(-1) == torch.arange(num_classes, device=label.device)
+    communicator = graph.communicator
+    first, second = graph.edge_index
+    near = communicator.halo(inside)
+    cut = communicator.sum(graph.counted_weight @ (near[first] ^ near[second]).double())
+    volume = communicator.sum(graph.degree.double() @ inside.double())
+    return ratio(cut, torch.minimum(volume, communicator.sum(graph.degree.double() @ (~inside).double())))

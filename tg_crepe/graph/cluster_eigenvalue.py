@@ -10,22 +10,22 @@ from tg_crepe.graph.communicator import Communicator
 from tg_crepe.graph.sparse import SharedMatrix
 from tg_crepe.graph.spectrum import normalised_adjacency, smallest_positive_eigenpairs, without_kernel
 
-#: Graphs up to this size get the exact eigenvalue for their clock, larger ones an estimate.
+#: Graphs up to this size get the exact eigenvalue, larger ones an estimate.
 _SMALL = 5000
 
-#: The smallest rate of a clock; below it components are as good as separate.
-_LEAST_RATE = 1e-4
+#: The smallest value; below it components are as good as separate.
+_LEAST = 1e-4
 
 #: From where on the estimate damps eigenvalues, the degree of its polynomial, the dimensions that it spans at the most
 #: (beyond two blocks), and the relative change at which it ends.
 _DAMPED, _DEGREE, _DIMENSIONS, _SETTLED = 0.15, 8, 160, 0.1
 
 
-def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
+def cluster_eigenvalue(graph: CanonicalGraph, index: int, block: Tensor) -> float:
     r"""The ``index``-th smallest eigenvalue of :math:`I - S`, to two significant digits and at least :math:`10^{-4}`.
 
     All but one of the zeros that separate components bring are left out: what lies in another component is not in the
-    way of a flow, so a graph with many small islands has about the clock of its largest part.
+    way of a flow, so a graph with many small islands has about the eigenvalue of its largest part.
 
     It sets how long a flow runs, for which 10 % is precise enough; rounded, the noise of the eigensolver (another
     order of nodes, another device) hardly ever reaches the result.
@@ -38,7 +38,7 @@ def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
     """
     positive = min(index - 1, graph.total_nodes - graph.num_components)  # counted without the zeros
     if positive == 0:
-        return _LEAST_RATE
+        return _LEAST
     if graph.total_nodes <= _SMALL:
         value = float(smallest_positive_eigenpairs(graph, positive, residual=1e-6)[0][-1])
     else:
@@ -49,8 +49,8 @@ def clock_rate(graph: CanonicalGraph, index: int, block: Tensor) -> float:
             damped, value = value, _krylov_estimate(graph, positive, block, value)
             if value > (1 - _SETTLED) * damped:
                 break
-    if value <= _LEAST_RATE or math.isinf(value):
-        return _LEAST_RATE
+    if value <= _LEAST or math.isinf(value):
+        return _LEAST
     return round(value, 1 - math.floor(math.log10(value)))
 
 

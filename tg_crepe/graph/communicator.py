@@ -4,8 +4,6 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from tg_crepe.graph.keeper import FORGETFUL, Keeper
-
 Self = TypeVar("Self", bound="Communicator")
 
 
@@ -31,14 +29,12 @@ class Communicator(Protocol):
         num_halo (int): The number of halo rows.
         number (torch.Tensor, optional): A number for own and halo nodes that all ranks know them by, of shape
             :obj:`[num_nodes + num_halo]`; :obj:`None` for one process, where it is the position.
-        keeper (Keeper): Where the flow leaves what it would need to go on after a fault.
     """
 
     rank: int
     world_size: int
     num_halo: int
     number: Tensor | None
-    keeper: Keeper
 
     def sum(self, x: Tensor) -> Tensor:
         """The sum of a small tensor over the ranks, the same bits on all of them."""
@@ -89,7 +85,6 @@ class _Alone:
     world_size = 1
     num_halo = 0
     number: Tensor | None = None
-    keeper: Keeper = FORGETFUL
 
     def sum(self, x: Tensor) -> Tensor:
         """The tensor itself."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tg_crepe.inference.class_mass import class_shares
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import class_volume
+from tg_crepe.inference.volumes import normalise_masses, resolve_volume
 from tg_crepe.solvers.resolvent import loose_resolvent
 
 #: The precision of the diffusions; what is counted are largest entries.
@@ -80,8 +79,8 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
     rest = both - diffused
     if splittable < num_labels:  # what is in both halves was taken away with the first
         rest += loose_resolvent(graph, source * single.unsqueeze(1), alpha, _TOL)
-    volume = class_volume(task, "labels")
-    soft = [class_shares(x, task, graph, volume) for x in (diffused, rest)]
+    volume = resolve_volume("class_volume", "labels", task)
+    soft = [normalise_masses(x, task, graph, volume) for x in (diffused, rest)]
     (sure, label), (other_sure, other_label) = (p.max(dim=1) for p in soft)
 
     free, judged = ~task.labelled, task.labelled & ~single

@@ -5,26 +5,26 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.task import LabelTask
-
-#: Labels of every class that are imagined to be supported before any is looked at.
-_PSEUDO_COUNT = 5
+from tg_crepe.inference.volumes import PSEUDO_COUNT
 
 
-def label_support(prob: Tensor, task: LabelTask) -> float:
+def label_support(prob: Tensor, task: LabelTask, pseudo_count: float = PSEUDO_COUNT) -> float:
     r"""How much better than chance the unlabelled neighbours of labelled nodes know their labels, from 0 to 1.
 
     .. math::
-        a = \left[ \frac{s - c}{1 - c} \right]_0^1, \qquad
-        s = \frac{5L + |\{ i \in \mathcal{L} : \arg\max_l \bar P_i^l = y_i \}|}{5L + |\mathcal{L}|},
+        a = \left[ \frac{s - b}{1 - b} \right]_0^1, \qquad
+        s = \frac{cL + |\{ i \in \mathcal{L} : \arg\max_l \bar P_i^l = y_i \}|}{cL + |\mathcal{L}|},
 
     where :math:`\bar P_i` is the weighted mean of the soft labels over the neighbours of node :math:`i` that are not
-    labelled (nodes without one are left out), and :math:`c` the largest share of a class among the labels. Labels are
+    labelled (nodes without one are left out), :math:`c` the labels of every class that are imagined to be supported
+    before any is looked at, and :math:`b` the largest share of a class among the labels. Labels are
     supported in full where the classes are clusters of the graph, however few there are; where they are not, and
     labels many enough to notice, cutting the graph along its clusters does not help to tell the classes apart.
 
     Args:
         prob (torch.Tensor): Soft labels, of shape :obj:`[num_nodes, num_classes]`.
         task (LabelTask): The graph and the labels, exclusive ones.
+        pseudo_count (float, optional): :math:`c`. (default: :obj:`5`)
     """
     communicator = task.graph.communicator
     around, judged = unlabelled_mean(task.graph, prob, task.labelled)
@@ -32,7 +32,7 @@ def label_support(prob: Tensor, task: LabelTask) -> float:
     hits, total = communicator.sum(
         torch.stack([((around.argmax(dim=1) == task.y) & judged).sum(), judged.sum()])
     ).tolist()
-    imagined = _PSEUDO_COUNT * task.num_classes
+    imagined = pseudo_count * task.num_classes
     count = task.positive_count.double()
     chance = float(count.max() / count.sum())
     supported = (hits + imagined) / (total + imagined)

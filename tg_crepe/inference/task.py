@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.solvers.observers import FlowObserver, Snapshots
 from tg_crepe.solvers.trace import Status, Trace
 from tg_crepe.typing import OptTensor
 
@@ -24,6 +25,9 @@ class LabelTask:
             :obj:`[num_classes]`.
         total_classes (int): The user's number of classes, with those that were left out.
         u0 (torch.Tensor, optional): A start given by the user, of the shape of ``sign``.
+        observers (tuple): What looks on while flows run. (default: nobody)
+        snapshot_rows (torch.Tensor, optional): Nodes whose class functions are kept along the flow, of shape
+            :obj:`[num_kept]`. (default: :obj:`None`, none)
     """
 
     graph: CanonicalGraph
@@ -32,6 +36,8 @@ class LabelTask:
     classes: Tensor
     total_classes: int
     u0: OptTensor = None
+    observers: tuple[FlowObserver, ...] = ()
+    snapshot_rows: OptTensor = None
 
     @property
     def num_classes(self) -> int:
@@ -78,9 +84,10 @@ class Solution:
         u (torch.Tensor): The class functions, of shape :obj:`[num_nodes, num_classes]`.
         score (torch.Tensor): What decides: the largest entry of a row (multi-class) or the positive ones
             (multi-label), of the same shape.
-        trace (Trace): One row a step.
+        trace (Trace): One row per step.
         status (str): How the solve ended.
         rate (float, optional): The screening rate of the diffusion that it began with, where there was one.
+        snapshots (Snapshots, optional): What was kept along the flow, where there was one.
     """
 
     u: Tensor
@@ -88,3 +95,4 @@ class Solution:
     trace: Trace
     status: Status
     rate: float | None = None
+    snapshots: Snapshots | None = None

@@ -1,6 +1,7 @@
-from tg_crepe.models.base import EnergyModel, PropagationResult
+from tg_crepe.inference.result import PropagationResult
+from tg_crepe.models.base import EnergyModel
 from tg_crepe.models.centered_kernel import CenteredKernel
-from tg_crepe.models.crepe.model import CrepePropagation
+from tg_crepe.models.crepe import CrepePropagation, Recipe
 from tg_crepe.models.harmonic import Harmonic
 from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor
@@ -26,6 +27,7 @@ __all__ = [
     "PoissonMBO",
     "PropagationResult",
     "RandomWalk",
+    "Recipe",
     "SparseLP",
     "get_energy_model",
 ]

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,13 +14,14 @@ from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice
 from tg_crepe.graph.canonical import SYMMETRIZE, CanonicalGraph, canonical_graph
-from tg_crepe.graph.communicator import Communicator
 from tg_crepe.graph.locality import local_order
 from tg_crepe.inference.labels import Labels, read_labels
+from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
 from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import check_class_prior, class_volume, match_volumes
-from tg_crepe.solvers.trace import Status, Trace
+from tg_crepe.inference.volumes import check_volume, match_volumes, resolve_volume
+from tg_crepe.solvers.observers import FlowObserver
+from tg_crepe.solvers.trace import Trace
 from tg_crepe.typing import Adjacency, OptTensor
 from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
@@ -27,30 +29,12 @@ from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 _MISSED = 0.01
 
 
-@dataclass
-class PropagationResult:
-    r"""The pseudo-labels of every node, on the device of the input.
+class ModelOptions(TypedDict, total=False):
+    """The options that every energy model takes by keyword; :class:`EnergyModel` says what they mean."""
 
-    Args:
-        u (torch.Tensor): The class functions, of shape :obj:`[num_nodes, num_classes]`; 0 where nothing was solved.
-        label (torch.Tensor): The hard label, of shape :obj:`[num_nodes]`, :obj:`-1` where no label reaches; for
-            multi-label data 0/1 of shape :obj:`[num_nodes, num_classes]`.
-        prob (torch.Tensor): The soft label, of shape :obj:`[num_nodes, num_classes]`.
-        certainty (torch.Tensor): One minus its relative entropy, of shape :obj:`[num_nodes]`.
-        reached (torch.Tensor): Whether the component of the node holds a label, bool of shape :obj:`[num_nodes]`.
-        pseudo_mask (torch.Tensor): Reached and not labelled, bool of shape :obj:`[num_nodes]`.
-        trace (Trace): One row a step of the solver.
-        status (str): :obj:`"converged"`, :obj:`"step_limit"` or :obj:`"stalled"`.
-    """
-
-    u: Tensor
-    label: Tensor
-    prob: Tensor
-    certainty: Tensor
-    reached: Tensor
-    pseudo_mask: Tensor
-    trace: Trace
-    status: Status
+    soft_label: str
+    symmetrize: str
+    bind_volume: str | Tensor | None
 
 
 class EnergyModel(BaseTransform, ABC):
@@ -67,22 +51,22 @@ class EnergyModel(BaseTransform, ABC):
             :obj:`"relative"`, the paper's rule. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): How the two directions of an edge are combined, :obj:`"max"`, :obj:`"mean"` or
             :obj:`"mutual"`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): The share of the nodes that every class is to have, labelled ones
+        bind_volume (str or torch.Tensor, optional): The share of the nodes that each class gets exactly, labelled ones
             included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
             :obj:`[num_classes]`; see :func:`~tg_crepe.inference.volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
     """
 
     def __init__(
-        self, soft_label: str = "calibrated", symmetrize: str = "max", class_volume: str | Tensor | None = None
+        self, *, soft_label: str = "calibrated", symmetrize: str = "max", bind_volume: str | Tensor | None = None
     ) -> None:
         check_choice("soft_label", soft_label, SOFT_LABELS)
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
-        if class_volume is not None:
-            check_class_prior(class_volume, "class_volume")
+        if bind_volume is not None:
+            check_volume("bind_volume", bind_volume)
         self.soft_label = soft_label
         self.symmetrize = symmetrize
-        self.class_volume = class_volume
+        self.bind_volume = bind_volume
 
     #: Whether the model answers for labelled nodes as well, instead of giving their labels back.
     outvote = False
@@ -108,6 +92,8 @@ class EnergyModel(BaseTransform, ABC):
         num_classes: int | None = None,
         u0: OptTensor = None,
         num_nodes: int | None = None,
+        observers: Sequence[FlowObserver] = (),
+        snapshot_nodes: OptTensor = None,
     ) -> PropagationResult:
         r"""Infers pseudo-labels; the first four arguments are in the order of PyG's
         :class:`~torch_geometric.nn.models.LabelPropagation`.
@@ -123,32 +109,11 @@ class EnergyModel(BaseTransform, ABC):
             u0 (torch.Tensor, optional): A start for iterative models, of shape :obj:`[num_nodes, num_classes]`.
                 (default: :obj:`None`)
             num_nodes (int, optional): The number of nodes; it must be that of ``y``. (default: :obj:`None`)
+            observers (sequence, optional): What looks on while the flows of a model run, see
+                :class:`~tg_crepe.solvers.FlowObserver`. (default: nobody)
+            snapshot_nodes (torch.Tensor, optional): Nodes whose class functions are kept along the flow, as
+                ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
         """
-        return self._propagate(y, edge_index, mask, edge_weight, num_classes, u0, num_nodes)
-
-    def forward(self, data: Data) -> Data:
-        """Adds the pseudo-labels to ``data``."""
-        for name in ("y", "train_mask"):
-            if data.get(name) is None:
-                raise ValueError(f"'data.{name}' must be a tensor, got None")
-        edge_index, edge_weight = _graph_of(data)
-        num_nodes = None if data.get("x") is None else data.x.size(0)
-        result = self._propagate(data.y, edge_index, data.train_mask, edge_weight, None, None, num_nodes)
-        data.pseudo_y, data.pseudo_prob = result.label, result.prob
-        data.certainty, data.pseudo_mask = result.certainty, result.pseudo_mask
-        return data
-
-    def _propagate(
-        self,
-        y: Tensor,
-        edge_index: Adjacency,
-        mask: OptTensor,
-        edge_weight: OptTensor,
-        num_classes: int | None,
-        u0: OptTensor,
-        num_nodes: int | None,
-    ) -> PropagationResult:
-        """Checks, solves on the reached part, and spreads the answer over all nodes."""
         labels = read_labels(y, mask, num_classes, num_nodes)
 
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
@@ -160,104 +125,122 @@ class EnergyModel(BaseTransform, ABC):
             check_start(u0, labels)
             return graph, notes
 
-        return self._infer(labels, read_graph, u0)
+        return self.infer(labels, read_graph, u0, observers, snapshot_nodes)
 
-    def _infer(
+    def forward(self, data: Data) -> Data:
+        """Adds the pseudo-labels to ``data``."""
+        for name in ("y", "train_mask"):
+            if data.get(name) is None:
+                raise ValueError(f"'data.{name}' must be a tensor, got None")
+        edge_index, edge_weight = _graph_of(data)
+        num_nodes = None if data.get("x") is None else data.x.size(0)
+        result = self.propagate(data.y, edge_index, data.train_mask, edge_weight, num_nodes=num_nodes)
+        data.pseudo_y, data.pseudo_prob = result.label, result.prob
+        data.certainty, data.pseudo_mask = result.certainty, result.pseudo_mask
+        return data
+
+    def infer(
         self,
         labels: Labels,
         read_graph: Callable[[], tuple[CanonicalGraph, list[str]]],
         u0: OptTensor = None,
-        stacklevel: int = 5,
+        observers: Sequence[FlowObserver] = (),
+        snapshot_nodes: OptTensor = None,
     ) -> PropagationResult:
-        """Solves on the part of a graph that labels reach, and spreads the answer over all nodes."""
-        graph, notes = read_graph()  # here, so that nobody else holds it when it is let go
-        communicator = graph.communicator
+        """Solves on the part of a graph that labels reach, and writes the answer for all nodes.
+
+        Args:
+            labels (Labels): The labels.
+            read_graph (callable): Makes the graph, and one phrase for each repair of it; a callable, so that nobody
+                else holds the graph when it is let go.
+            u0 (torch.Tensor, optional): See :meth:`propagate`.
+            observers (sequence, optional): See :meth:`propagate`.
+            snapshot_nodes (torch.Tensor, optional): See :meth:`propagate`.
+        """
+        graph, notes = read_graph()
+        communicator, dtype = graph.communicator, graph.edge_weight.dtype
         reached = torch.isin(graph.component, communicator.union(graph.component[labels.labelled]))
         inside = reached & (graph.degree > 0)
         usable = labels.usable(inside, communicator)
-        columns = usable.nonzero().view(-1)
         notes += _label_notes(labels, int(communicator.sum((~reached).sum())), usable)
         if notes and communicator.rank == 0:
-            warnings.warn("; ".join(notes), GraphWarning, stacklevel=stacklevel)
-
-        dtype = graph.edge_weight.dtype
+            _warn("; ".join(notes), GraphWarning)
         result = None
-        if columns.numel():
-            nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
-            order = local_order(part)
-            if order is not None:
-                nodes, part = nodes[order], part.reordered(order)
-            task = LabelTask(
-                part,
-                labels.sign[nodes][:, columns].to(dtype),
-                labels.multi_label,
-                columns,
-                labels.num_classes,
-                None if u0 is None else u0[nodes][:, columns].to(dtype),
-            )
-            del graph, part  # nothing but the task is needed from here on
-            solution = self._decide(task) if columns.numel() > 1 or labels.multi_label else _only_class(task)
-            result = _blank(labels, reached, dtype)  # not before: what the solve needs at its peak is the most of all
-            self._spread(result, labels, task, solution, nodes, columns)
+        if bool(usable.any()):
+            task, nodes = _reached_task(graph, labels, inside, usable, u0)
+            task = replace(task, observers=tuple(observers), snapshot_rows=_rows_of(nodes, snapshot_nodes))
+            del graph  # nothing but the task is needed from here on
+            solution = self._decide(task) if task.num_classes > 1 or labels.multi_label else _only_class(task)
+            # Not before: what the solve needs at its peak is the most of all.
+            result = blank_result(labels, reached, dtype)
+            write_solution(result, task, solution, self._soft_labels(task, solution), nodes)
             if solution.status != "converged" and communicator.rank == 0:
-                warnings.warn(
-                    f"{self.__class__.__name__} ended with status {solution.status!r}",
-                    ConvergenceWarning,
-                    stacklevel=stacklevel,
-                )
-        result = result or _blank(labels, reached, dtype)
-        unknown = _set_priors(result, labels, usable, communicator) if labels.multi_label else None
-        _keep_labels(result, labels, ~inside if self.outvote else torch.ones_like(inside))
+                _warn(f"{type(self).__name__} ended with status {solution.status!r}", ConvergenceWarning)
+        result = result or blank_result(labels, reached, dtype)
+        unknown = set_priors(result, labels, usable, communicator) if labels.multi_label else None
+        keep_labels(result, labels, ~inside if self.outvote else torch.ones_like(inside))
         result.certainty = certainty(result.prob, labels.multi_label, unknown)
         result.certainty[~reached] = 0
         return result
 
     def _decide(self, task: LabelTask) -> Solution:
-        """Solves, and moves the scores to the wanted class volumes."""
-        if self.class_volume is None:
+        """Solves, and moves the scores to the class volumes where these bind."""
+        if self.bind_volume is None:
             return self._solve(task)
-        volume = class_volume(task, self.class_volume, "class_volume")
+        volume = resolve_volume("bind_volume", self.bind_volume, task)
         solution = self._solve(task)
         score, missed = match_volumes(solution.score, task, volume)
         if missed > _MISSED * task.graph.total_nodes and task.graph.communicator.rank == 0:
-            warnings.warn(
-                f"a class misses its volume by {missed} of {task.graph.total_nodes} nodes, whose scores are tied",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
+            tied = f"a class misses its volume by {missed} of {task.graph.total_nodes} nodes, whose scores are tied"
+            _warn(tied, ConvergenceWarning)
         return replace(solution, score=score)
 
-    def _spread(
-        self,
-        result: PropagationResult,
-        labels: Labels,
-        task: LabelTask,
-        solution: Solution,
-        nodes: Tensor,
-        columns: Tensor,
-    ) -> None:
-        """Writes the solution of the subgraph and of the present classes into the full result."""
+    def _soft_labels(self, task: LabelTask, solution: Solution) -> Tensor:
+        """The probabilities of a solution, by the rule that was chosen."""
         if self.soft_label == "calibrated":
-            prob = calibrated(task, solution)
-        elif task.multi_label:
-            prob = relative_weights(solution.score, multi_label=True)
-        elif self.class_volume is None:
-            prob = relative_weights(solution.u, multi_label=False)
-        else:  # the volumes moved the scores, and a soft label agrees with the hard one
-            prob = relative_weights(solution.score - solution.score.mean(dim=1, keepdim=True), multi_label=False)
-        rows = nodes.unsqueeze(1)
-        result.u[rows, columns] = solution.u
-        if not labels.multi_label:
-            result.prob[nodes] = 0  # a class without a label is never predicted
-        result.prob[rows, columns] = prob.to(result.prob.dtype)
-        if labels.multi_label:
-            result.label[rows, columns] = (solution.score > 0).long()
-        else:
-            result.label[nodes] = columns[solution.score.argmax(dim=1)]
-        result.trace, result.status = solution.trace, solution.status
+            return calibrated(task, solution)
+        if task.multi_label:
+            return relative_weights(solution.score, multi_label=True)
+        if self.bind_volume is None:
+            return relative_weights(solution.u, multi_label=False)
+        # The volumes moved the scores, and a soft label agrees with the hard one.
+        return relative_weights(solution.score - solution.score.mean(dim=1, keepdim=True), multi_label=False)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}()"
+
+
+def _warn(text: str, category: type[Warning]) -> None:
+    """Warns at the line outside of this package and of PyG's transforms that asked for the pseudo-labels."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("tg_crepe.", "torch.", "torch_geometric.")
+    ):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=depth)
+
+
+def _reached_task(
+    graph: CanonicalGraph, labels: Labels, inside: Tensor, usable: Tensor, u0: OptTensor
+) -> tuple[LabelTask, Tensor]:
+    """The task on the nodes ``inside`` for the ``usable`` classes, and the numbers of these nodes."""
+    dtype, columns = graph.edge_weight.dtype, usable.nonzero().view(-1)
+    nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
+    order = local_order(part)
+    if order is not None:
+        nodes, part = nodes[order], part.reordered(order)
+    sign = labels.sign[nodes][:, columns].to(dtype)
+    start = None if u0 is None else u0[nodes][:, columns].to(dtype)
+    return LabelTask(part, sign, labels.multi_label, columns, labels.num_classes, start), nodes
+
+
+def _rows_of(nodes: Tensor, wanted: OptTensor) -> OptTensor:
+    """The places in ``nodes`` of the wanted ones that are there."""
+    if wanted is None:
+        return None
+    ordered, place = nodes.sort()
+    at = torch.searchsorted(ordered, wanted.to(nodes)).clamp(max=nodes.numel() - 1)
+    return place[at[ordered[at] == wanted.to(nodes)]]
 
 
 def _graph_of(data: Data) -> tuple[Adjacency, OptTensor]:
@@ -296,48 +279,10 @@ def _label_notes(labels: Labels, unreached: int, usable: Tensor) -> list[str]:
     return notes
 
 
-def _blank(labels: Labels, reached: Tensor, dtype: torch.dtype) -> PropagationResult:
-    """The result where nothing is known: unreached rows, absent classes."""
-    shape = (labels.num_nodes, labels.num_classes)
-    device = reached.device
-    label = torch.full(shape if labels.multi_label else shape[:1], -1, dtype=torch.long, device=device)
-    return PropagationResult(
-        u=torch.zeros(shape, dtype=dtype, device=device),
-        label=label,
-        prob=torch.full(shape, 0.5 if labels.multi_label else 1 / labels.num_classes, dtype=dtype, device=device),
-        certainty=torch.zeros(shape[:1], dtype=dtype, device=device),
-        reached=reached,
-        pseudo_mask=reached & ~labels.labelled,
-        trace=Trace(),
-        status="converged",
-    )
-
-
 def _only_class(task: LabelTask) -> Solution:
     """One class alone has nothing to be weighed against: every reached node gets it."""
     ones = torch.ones_like(task.sign)
     return Solution(ones, ones, Trace(), "converged")
-
-
-def _keep_labels(result: PropagationResult, labels: Labels, where: Tensor) -> None:
-    """What is known stays as it was given at the nodes ``where`` it is kept."""
-    known = (labels.sign != 0) & where.unsqueeze(1)
-    given = ((labels.sign + 1) / 2).to(result.prob.dtype)
-    result.prob = torch.where(known, given, result.prob)
-    if labels.multi_label:
-        result.label = torch.where(known, given.long(), result.label)
-    else:
-        result.label = torch.where(labels.labelled & where, labels.sign.argmax(dim=1), result.label)
-
-
-def _set_priors(result: PropagationResult, labels: Labels, usable: Tensor, communicator: Communicator) -> Tensor:
-    """Gives the findings that cannot be inferred their prior, and says at which entries nothing is known."""
-    positive, negative = communicator.sum((labels.sign > 0).sum(dim=0)), communicator.sum((labels.sign < 0).sum(dim=0))
-    prior = (positive + 1) / (positive + negative + 2)
-    unknown = ~usable & (labels.sign == 0) & result.reached.unsqueeze(1)
-    result.prob = torch.where(unknown, prior.to(result.prob.dtype), result.prob)
-    result.label = torch.where(unknown, (positive > negative).long(), result.label)
-    return unknown
 
 
 def model_repr(model: Any, **options: Any) -> str:

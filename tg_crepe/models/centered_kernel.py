@@ -5,10 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
 #: Lanczos steps at the most, steps between two looks at the residual, and the relative residual at the end; the
@@ -34,9 +35,7 @@ class CenteredKernel(EnergyModel):
         scale (float, optional): :math:`c > 1`. (default: :obj:`1.05`, the value of GraphLearning)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
         max_iterations (int, optional): The largest number of iterations of the solver. (default: :obj:`1000`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     distributed = False
@@ -46,11 +45,9 @@ class CenteredKernel(EnergyModel):
         scale: float = 1.05,
         tol: float = 1e-6,
         max_iterations: int = 1000,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         check_positive("scale", scale)
         if scale <= 1:
             raise ValueError(f"'scale' must be above 1, got {scale}")

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_choice, check_positive
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.lgc import scores
 from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
@@ -25,26 +26,22 @@ class Harmonic(EnergyModel):
     Args:
         label_weight (float or str, optional): How many times as strong an edge between a labelled and an unlabelled
             node is made (also in :math:`D`), relative to an edge between two unlabelled ones; see
-            :class:`~tg_crepe.WNLL`. :obj:`"clock"` is :math:`\max(x n / m, 1)` for :math:`m` labels among :math:`n`
+            :class:`~tg_crepe.WNLL`. :obj:`"auto"` is :math:`\max(x n / m, 1)` for :math:`m` labels among :math:`n`
             nodes: a walk then ends at a label about as often as the diffusion of rate :math:`x`
             (:func:`~tg_crepe.inference.rate.screening_rate`) forgets. (default: :obj:`1.0`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     def __init__(
         self,
         label_weight: float | str = 1.0,
         tol: float = 1e-6,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         if isinstance(label_weight, str):
-            check_choice("label_weight", label_weight, ["clock"])
+            check_choice("label_weight", label_weight, ["auto"])
         else:
             check_positive("label_weight", label_weight)
         check_positive("tol", tol)
@@ -52,14 +49,14 @@ class Harmonic(EnergyModel):
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        label_weight = _clock_weight(task) if isinstance(self.label_weight, str) else self.label_weight
+        label_weight = _absorbing_weight(task) if isinstance(self.label_weight, str) else self.label_weight
         return harmonic_extension(task, task.sign.new_tensor(label_weight), self.tol)
 
     def __repr__(self) -> str:
         return model_repr(self, label_weight=self.label_weight)
 
 
-def _clock_weight(task: LabelTask) -> float:
+def _absorbing_weight(task: LabelTask) -> float:
     """The label weight at which a walk is absorbed at the screening rate."""
     known = task.graph.communicator.sum((task.sign != 0).any(dim=1).sum())
     return max(screening_rate(task) * task.graph.total_nodes / float(known), 1.0)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_choice, check_positive
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.resolvent import resolvent
 
 
@@ -28,14 +29,12 @@ class LGC(EnergyModel):
     one with few.
 
     Args:
-        alpha (float or str, optional): :math:`\alpha \in (0, 1)`, or :obj:`"clock"`: :math:`1 / (1 + x)` with the
+        alpha (float or str, optional): :math:`\alpha \in (0, 1)`, or :obj:`"auto"`: :math:`1 / (1 + x)` with the
             :func:`~tg_crepe.inference.rate.screening_rate` :math:`x` of the graph and its labels, as in the start of
             :class:`~tg_crepe.CrepePropagation`. (default: :obj:`0.99`, the value of the paper)
         balanced (bool, optional): Whether every class has a source of total one. (default: :obj:`False`)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     def __init__(
@@ -43,13 +42,11 @@ class LGC(EnergyModel):
         alpha: float | str = 0.99,
         balanced: bool = False,
         tol: float = 1e-6,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         if isinstance(alpha, str):
-            check_choice("alpha", alpha, ["clock"])
+            check_choice("alpha", alpha, ["auto"])
         else:
             check_alpha(alpha)
         check_positive("tol", tol)

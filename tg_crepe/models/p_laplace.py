@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.power_newton import minimise_power
 
 
@@ -31,9 +31,7 @@ class PLaplace(EnergyModel):
             flows through it; see :func:`~tg_crepe.solvers.power_newton.minimise_power`. (default: :obj:`1e-4`, below
             which hardly a label changes)
         max_steps (int, optional): The limit of Newton steps. (default: :obj:`500`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     distributed = False
@@ -43,11 +41,9 @@ class PLaplace(EnergyModel):
         p: float = 3.0,
         tol: float = 1e-4,
         max_steps: int = 500,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         check_positive("p", p)
         if p <= 1:
             raise ValueError(f"'p' must be above 1 (p = 1 is SparseLP), got {p}")

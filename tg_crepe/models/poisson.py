@@ -3,11 +3,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_positive
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.resolvent import resolvent
 
 
@@ -29,49 +30,50 @@ class Poisson(EnergyModel):
 
     Args:
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     def __init__(
         self,
         tol: float = 1e-6,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         check_positive("tol", tol)
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        component = task.graph.component
-        known, positive = (_total(x.double(), task.graph) for x in (task.sign != 0, task.sign > 0))
-        mean = positive / known.clamp(min=1)
-        # L is singular and its slowest modes decide: where clusters hang together by a weak edge, rounding in single
-        # precision drowns them.
-        graph = task.graph.with_weight(task.graph.edge_weight.double())
-        degree = graph.degree.unsqueeze(-1)
-        # L = D^½ (I − S) D^½; conjugate gradients from zero stay in the range of I − S.
-        result = resolvent(graph, poisson_source(task) / degree.sqrt(), 1.0, self.tol)
-        u = result.x / degree.sqrt()
-        u = u - (_total(degree * u, graph) / _total(degree, graph))[component]
-
-        size = graph.communicator.max(u.abs().max() if u.numel() else u.new_zeros(()))
-        size = torch.where(size > 0, size, 1.0)
-        if task.multi_label:
-            alone, only = (known > 0) & ((positive == 0) | (positive == known)), 2 * mean - 1
-        else:
-            alone, only = (positive == known).any(dim=1, keepdim=True), mean - 1 / task.num_classes
-        u = torch.where(alone[component], size * only[component], u)
-        score = u
-        if not task.multi_label:
-            score = torch.where((positive > 0)[component], u, u.amin(dim=1, keepdim=True))
-        return Solution(u.to(task.sign.dtype), score, result.trace, result.status)
+        return solve_poisson(task, self.tol)
 
     def __repr__(self) -> str:
         return model_repr(self)
+
+
+def solve_poisson(task: LabelTask, tol: float = 1e-6) -> Solution:
+    """Poisson learning on a task, see :class:`Poisson`."""
+    component = task.graph.component
+    known, positive = (_total(x.double(), task.graph) for x in (task.sign != 0, task.sign > 0))
+    mean = positive / known.clamp(min=1)
+    # L is singular and its slowest modes decide: where clusters hang together by a weak edge, rounding in single
+    # precision drowns them.
+    graph = task.graph.with_weight(task.graph.edge_weight.double())
+    degree = graph.degree.unsqueeze(-1)
+    # L = D^½ (I − S) D^½; conjugate gradients from zero stay in the range of I − S.
+    result = resolvent(graph, poisson_source(task) / degree.sqrt(), 1.0, tol)
+    u = result.x / degree.sqrt()
+    u = u - (_total(degree * u, graph) / _total(degree, graph))[component]
+
+    size = graph.communicator.max(u.abs().max() if u.numel() else u.new_zeros(()))
+    size = torch.where(size > 0, size, 1.0)
+    if task.multi_label:
+        alone, only = (known > 0) & ((positive == 0) | (positive == known)), 2 * mean - 1
+    else:
+        alone, only = (positive == known).any(dim=1, keepdim=True), mean - 1 / task.num_classes
+    u = torch.where(alone[component], size * only[component], u)
+    score = u
+    if not task.multi_label:
+        score = torch.where((positive > 0)[component], u, u.amin(dim=1, keepdim=True))
+    return Solution(u.to(task.sign.dtype), score, result.trace, result.status)
 
 
 def poisson_source(task: LabelTask) -> Tensor:

@@ -3,12 +3,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import check_class_prior, class_volume, match_volumes
-from tg_crepe.models.base import EnergyModel, model_repr
-from tg_crepe.models.poisson import Poisson, poisson_source
+from tg_crepe.inference.volumes import match_volumes, resolve_volume
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
+from tg_crepe.models.poisson import poisson_source, solve_poisson
 from tg_crepe.solvers.trace import Status, Trace
 
 
@@ -31,10 +32,7 @@ class PoissonMBO(EnergyModel):
         fidelity (float, optional): :math:`\mu`. (default: :obj:`1.0`, the value of the paper)
         inner_steps (int, optional): Steps of diffusion between two thresholds. (default: :obj:`40`, that of the paper)
         max_steps (int, optional): Thresholds at the most. (default: :obj:`20`, that of the paper)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): The class volumes: from the counts of the :obj:`"labels"`,
-            :obj:`"uniform"`, or given, of shape :obj:`[num_classes]`. (default: :obj:`"labels"`)
+        **options: Those of :class:`EnergyModel`; ``bind_volume`` is :obj:`"labels"` unless it is given.
     """
 
     def __init__(
@@ -42,27 +40,27 @@ class PoissonMBO(EnergyModel):
         fidelity: float = 1.0,
         inner_steps: int = 40,
         max_steps: int = 20,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor = "labels",
+        **options: Unpack[ModelOptions],
     ) -> None:
-        check_class_prior(class_volume, "class_volume")  # here, unlike in other models, it is needed
-        super().__init__(soft_label, symmetrize, class_volume)
+        options.setdefault("bind_volume", "labels")
+        super().__init__(**options)
+        if self.bind_volume is None:
+            raise ValueError("'bind_volume' must be given, got None: the thresholds are made by it")
         check_positive("fidelity", fidelity)
         check_count("inner_steps", inner_steps)
         check_count("max_steps", max_steps)
-        self.volumes = class_volume
         self.fidelity = fidelity
         self.inner_steps = inner_steps
         self.max_steps = max_steps
 
     def _solve(self, task: LabelTask) -> Solution:
-        volume = class_volume(task, self.volumes, "class_volume")
+        assert self.bind_volume is not None  # checked at construction
+        volume = resolve_volume("bind_volume", self.bind_volume, task)
         graph, communicator = task.graph, task.graph.communicator
         degree = graph.degree.unsqueeze(-1)
         push = self.fidelity * poisson_source(task).to(task.sign.dtype)
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
-        score, _ = match_volumes(Poisson()._solve(task).score, task, volume)
+        score, _ = match_volumes(solve_poisson(task).score, task, volume)
         state, trace = _threshold(score, task), Trace()
         status: Status = "step_limit"
         for number in range(1, self.max_steps + 1):

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_positive
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.lgc import check_alpha, scores
 from tg_crepe.solvers.resolvent import resolvent
 
@@ -27,20 +27,16 @@ class RandomWalk(EnergyModel):
         alpha (float, optional): :math:`\alpha \in (0, 1)`. (default: :obj:`0.95`, the value of GraphLearning's walk,
             with which published comparisons were made)
         tol (float, optional): The relative residual of the solver. (default: :obj:`1e-6`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     def __init__(
         self,
         alpha: float = 0.95,
         tol: float = 1e-6,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         check_alpha(alpha)
         check_positive("tol", tol)
         self.alpha = alpha

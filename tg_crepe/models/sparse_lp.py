@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
+from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.base import EnergyModel, model_repr
+from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.harmonic import harmonic_extension
 from tg_crepe.solvers.clamped_variation import minimise_variation, oscillating_variation
 
@@ -35,9 +35,7 @@ class SparseLP(EnergyModel):
         max_iterations (int, optional): The limit of primal–dual iterations. (default: :obj:`10000`)
         as_published (bool, optional): Whether to take the 100 steps of the GraphLearning package instead, whose steps
             are twice too long to converge (status :obj:`"step_limit"`); to compare with. (default: :obj:`False`)
-        soft_label (str, optional): See :class:`EnergyModel`. (default: :obj:`"calibrated"`)
-        symmetrize (str, optional): See :class:`EnergyModel`. (default: :obj:`"max"`)
-        class_volume (str or torch.Tensor, optional): See :class:`EnergyModel`. (default: :obj:`None`)
+        **options: Those of :class:`EnergyModel`.
     """
 
     extension = "median"
@@ -48,11 +46,9 @@ class SparseLP(EnergyModel):
         tol: float = 1e-5,
         max_iterations: int = 10_000,
         as_published: bool = False,
-        soft_label: str = "calibrated",
-        symmetrize: str = "max",
-        class_volume: str | Tensor | None = None,
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(soft_label, symmetrize, class_volume)
+        super().__init__(**options)
         check_positive("tol", tol)
         check_count("max_iterations", max_iterations)
         self.tol = tol

@@ -32,9 +32,9 @@ class CrepeClassifier(GraphClassifier):
             weights. (default: :obj:`"knn"`)
         unlabeled (optional): What stands in ``y`` where there is no label: a number, a string, None or NaN.
             (default: :obj:`-1`)
-        class_prior (str or torch.Tensor, optional): See :class:`~tg_crepe.CrepePropagation`.
+        class_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.CrepePropagation`.
             (default: :obj:`"labels"`)
-        class_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.CrepePropagation`. (default: :obj:`None`)
+        bind_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.EnergyModel`. (default: :obj:`None`)
         random_state (optional): Taken for the sake of tools that set it; nothing here is random.
             (default: :obj:`None`)
 
@@ -53,17 +53,17 @@ class CrepeClassifier(GraphClassifier):
         metric: str = "euclidean",
         affinity: str = "knn",
         unlabeled: Any = -1,
-        class_prior: Any = "labels",
-        class_volume: Any = None,
+        class_volume: Any = "labels",
+        bind_volume: Any = None,
         random_state: Any = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.affinity = affinity
         self.unlabeled = unlabeled
-        self.class_prior = class_prior
         self.class_volume = class_volume
+        self.bind_volume = bind_volume
         self.random_state = random_state
 
     def _energy_model(self) -> CrepePropagation:
-        return CrepePropagation(class_prior=self.class_prior, class_volume=self.class_volume)
+        return CrepePropagation(class_volume=self.class_volume, bind_volume=self.bind_volume)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice
-from tg_crepe.energy.dirichlet import ratio, total_variation
+from tg_crepe.energy.dirichlet import cut_ratio, ratio, total_variation
 from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
 from tg_crepe.graph.canonical import CanonicalGraph, canonical_graph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
@@ -100,26 +100,4 @@ def cheeger_partition(
 
 def _cheeger_ratio(partition: Tensor, graph: CanonicalGraph) -> float:
     """The cut over the smaller of the two volumes."""
-    return float(hard_ratio(partition.long(), graph, 2)[0])
-
-
-def hard_ratio(label: Tensor, graph: CanonicalGraph, num_classes: int) -> Tensor:
-    r"""The normalised Cheeger ratio of every class of a hard partition,
-    :math:`\mathrm{cut}(A_l) / \min(\mathrm{vol}\, A_l, \mathrm{vol}\, \bar A_l)`: the ratio :math:`J/H` of
-    :math:`d \mathbf{1}_{A_l}` with :math:`H` the degree median.
-
-    Args:
-        label (torch.Tensor): The class of every node, of shape :obj:`[num_nodes]`.
-        graph (CanonicalGraph): The graph.
-        num_classes (int): The number of classes.
-
-    Returns:
-        torch.Tensor: Of shape :obj:`[num_classes]`.
-    """
-    inside = label.unsqueeze(-1) == torch.arange(num_classes, device=label.device)
-    communicator = graph.communicator
-    first, second = graph.edge_index
-    near = communicator.halo(inside)
-    cut = communicator.sum(graph.counted_weight @ (near[first] ^ near[second]).double())
-    volume = communicator.sum(graph.degree.double() @ inside.double())
-    return ratio(cut, torch.minimum(volume, communicator.sum(graph.degree.double() @ (~inside).double())))
+    return float(cut_ratio(partition.long(), graph, 2)[0])

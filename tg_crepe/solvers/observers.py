@@ -221,6 +221,6 @@ class Snapshots(FlowObserver):
         kept = [(time, u) for time, u in self._kept if time == time]
         if not kept:
             return None
-        chosen = sorted({min(range(len(kept)), key=lambda i, s=share: abs(kept[i][0] - s)) for share in shares})
-        time = torch.tensor([kept[i][0] for i in chosen])
-        return FlowMoments(self._node.cpu(), time, torch.stack([kept[i][1] for i in chosen]))
+        times = torch.tensor([time for time, _ in kept])
+        chosen = sorted({int((times - share).abs().argmin()) for share in shares})
+        return FlowMoments(self._node.cpu(), times[chosen], torch.stack([kept[i][1] for i in chosen]))

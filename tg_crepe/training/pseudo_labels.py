@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,9 +11,9 @@ from torch_geometric.data import Data
 from tg_crepe._checks import check_choice
 from tg_crepe.graph.knn import knn_graph
 from tg_crepe.inference.soft_labels import certainty
-from tg_crepe.models.base import EnergyModel, PropagationResult
+from tg_crepe.models.base import EnergyModel
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
-from tg_crepe.runs.kept_nodes import flow_moments
+from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_moments
 from tg_crepe.solvers.trace import Trace
 from tg_crepe.training.alignment import align_classes
 from tg_crepe.training.inference import probabilities
@@ -43,9 +41,8 @@ class EnergyRun:
         status (str): How the solver ended.
         graph_seconds (float): The time of the graph.
         energy_seconds (float): The time of the solver.
-        moments (callable): The class functions of some images along the flow, see
-            :func:`~tg_crepe.runs.kept_nodes.flow_moments`; it takes a solve or two, so that it is called for the last
-            epoch alone.
+        moments (dict): The class functions of some images along the flow, as fields of a
+            :class:`~tg_crepe.runs.RunResult`.
     """
 
     u: Tensor
@@ -54,7 +51,7 @@ class EnergyRun:
     status: str
     graph_seconds: float
     energy_seconds: float
-    moments: Callable[[], dict[str, np.ndarray] | None]
+    moments: dict[str, np.ndarray]
 
 
 def labels_from_energy(
@@ -78,11 +75,7 @@ def labels_from_energy(
     inputs = (data.y.to(device), data.edge_index, data.train_mask.to(device), data.edge_weight)
     classes = None if data.y.dim() == 2 else num_classes
     start_u = None if u0 is None else u0.to(device)
-
-    def solve(chosen: EnergyModel) -> PropagationResult:
-        return chosen.propagate(*inputs, num_classes=classes, u0=start_u)
-
-    result = solve(model)
+    result = model.propagate(*inputs, classes, start_u, snapshot_nodes=nodes_with_moments(len(data.y)))
     solved = time.perf_counter()
     data.pseudo_y, data.pseudo_prob = result.label.cpu(), result.prob.float().cpu()
     data.certainty, data.pseudo_mask = result.certainty.float().cpu(), result.pseudo_mask.cpu()
@@ -95,7 +88,7 @@ def labels_from_energy(
         result.status,
         graphed - start,
         solved - graphed,
-        partial(flow_moments, model, solve, result.u),
+        moment_fields(result.moments),
     )
 
 

@@ -34,7 +34,7 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data, energy: Ener
             class_names=np.array(dataset.class_names),
             position=None if data.get("x") is None else principal_plane(data.x.numpy()),
             truth=dataset.targets[train].numpy(),
-            **((energy.moments() if energy is not None else None) or {}),
+            **(energy.moments if energy is not None else {}),
         )
     )
     suggested = None

@@ -4,10 +4,10 @@ import torch
 from helpers import clusters, moons
 from sklearn.datasets import load_digits
 
-from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, Harmonic, knn_graph
+from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, Harmonic, Recipe, knn_graph
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import class_volume
-from tg_crepe.models.crepe import model as crepe
+from tg_crepe.inference.volumes import resolve_volume
+from tg_crepe.models.crepe.decide import decide
 
 
 def split(y: np.ndarray, seed: int, count: int) -> torch.Tensor:
@@ -114,43 +114,43 @@ def test_scores_have_the_class_volumes_as_their_mean_over_the_nodes():
     graph, y = clusters(0)
     u = torch.randn(y.numel(), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     volume = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
-    spread = torch.tensor(0.7, dtype=torch.float64)
-    score = crepe._decision(u, graph, spread, volume, False)
+    size = torch.tensor(0.7, dtype=torch.float64)
+    score = decide(u, graph, size, volume, False, 0.75)
     torch.testing.assert_close(score.mean(dim=0), volume)
     v = u / graph.degree.unsqueeze(1)
     v *= 0.7 / ((graph.degree @ v.square().sum(dim=1)) / graph.degree.sum()).sqrt()
     torch.testing.assert_close(score, 0.75 * (v - v.mean(dim=0)) + volume)
-    torch.testing.assert_close(crepe._decision(u, graph, spread, volume, True).mean(dim=0), volume - 0.5)
+    torch.testing.assert_close(decide(u, graph, size, volume, True, 0.75).mean(dim=0), volume - 0.5)
 
 
-def test_uniform_class_prior_gives_the_plain_argmax():
+def test_uniform_class_volumes_give_the_plain_argmax():
     graph, y = clusters(0)
     mask = split(y.numpy(), 0, 3)
-    result = CrepePropagation(class_prior="uniform").propagate(y, graph.adjacency, mask)
+    result = CrepePropagation(class_volume="uniform").propagate(y, graph.adjacency, mask)
     assert torch.equal(result.label, result.u.argmax(dim=1))
 
 
-def test_class_prior_moves_the_decision():
+def test_class_volumes_move_the_decision():
     graph, y = clusters(1, spread=5.0)
     mask = split(y.numpy(), 1, 3)
     share = []
     for prior in (0.1, 1 / 3, 0.8):
         volume = torch.tensor([prior, (1 - prior) / 2, (1 - prior) / 2])
-        share.append(int((CrepePropagation(class_prior=volume).propagate(y, graph.adjacency, mask).label == 0).sum()))
+        share.append(int((CrepePropagation(class_volume=volume).propagate(y, graph.adjacency, mask).label == 0).sum()))
     assert share[0] < share[1] < share[2]
 
 
 def test_reweighting_is_a_switch_of_its_own():
     graph, y = clusters(1, spread=3.0)
     mask = split(y.numpy(), 1, 3)
-    on, off = (CrepePropagation(reweight=r).propagate(y, graph.adjacency, mask) for r in (True, False))
+    on, off = (CrepePropagation(Recipe(reweight_rounds=r)).propagate(y, graph.adjacency, mask) for r in (2, 0))
     assert not torch.allclose(on.u, off.u)
 
 
 def test_warm_start_is_where_the_flow_begins():
     graph, y = clusters(0)
     mask = split(y.numpy(), 0, 3)
-    model = CrepePropagation(reweight=False)
+    model = CrepePropagation(Recipe(reweight_rounds=0))
     first = model.propagate(y, graph.adjacency, mask)
     again = model.propagate(y, graph.adjacency, mask, u0=first.u)
     degree = graph.degree.unsqueeze(-1)
@@ -174,14 +174,14 @@ def test_warm_start_is_where_the_flow_begins():
 def test_every_normaliser_runs(normaliser):
     graph, y = clusters(0)
     mask = split(y.numpy(), 0, 5)
-    result = CrepePropagation(normaliser=normaliser).propagate(y, graph.adjacency, mask)
+    result = CrepePropagation(Recipe(normaliser=normaliser)).propagate(y, graph.adjacency, mask)
     assert float((result.label != y).double().mean()) < 0.25
 
 
 def test_paper_scheme_is_argmax_u_with_relative_soft_labels():
     graph, y = clusters(0)
     mask = split(y.numpy(), 0, 5)
-    model = CrepePropagation.paper(max_steps=20)
+    model = CrepePropagation.paper(Recipe.paper(max_steps=20))
     with pytest.warns(ConvergenceWarning, match="CrepePropagation ended with status 'step_limit'"):
         result = model.propagate(y, graph.adjacency, mask)
     assert torch.equal(result.label[~mask], result.u[~mask].argmax(dim=1))
@@ -189,33 +189,28 @@ def test_paper_scheme_is_argmax_u_with_relative_soft_labels():
     torch.testing.assert_close(result.prob[~mask], (positive / positive.sum(dim=1, keepdim=True))[~mask])
     assert model.normaliser == "l1"
     assert model.reweight is False
-    assert model.class_prior == "uniform"
-    assert CrepePropagation.paper(normaliser="median", time_step=2.0).time_step == 2.0
+    assert model.class_volume == "uniform"
+    assert (model.recipe.normaliser, model.recipe.reweight_rounds, model.recipe.balancing_rounds) == ("l1", 0, 0)
 
 
 def test_doubling_the_inner_iterations_hardly_changes_the_labels(digits):
     y, graph = digits
     mask = split(y.numpy(), 100, 5)
-    one, other = (CrepePropagation(inner_iterations=i).propagate(y, graph[0], mask, graph[1]).label for i in (20, 40))
+    one, other = (
+        CrepePropagation(Recipe(inner_iterations=i)).propagate(y, graph[0], mask, graph[1]).label for i in (20, 40)
+    )
     assert float((one != other).double().mean()) < 0.01
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"eps": 0}, "'eps' must be a finite number > 0, got 0"),
-        ({"eps": -1.0}, "'eps' must be"),
-        ({"time_step": 0.0}, "'time_step' must be a finite number > 0, got 0.0"),
-        ({"time": -0.4}, "'time' must be"),
-        (
-            {"normaliser": "linf"},
-            "'normaliser' must be one of 'l1', 'l2', 'median', 'degree_median', 'degree_quantile'",
-        ),
-        ({"class_prior": "equal"}, "'class_prior' must be one of 'labels', 'uniform'"),
-        ({"max_steps": 1.5}, "'max_steps' must be an integer"),
-        ({"inner_iterations": 0}, "'inner_iterations' must be an integer >= 1"),
+        ({"class_volume": "equal"}, "'class_volume' must be one of 'labels', 'uniform', got 'equal'"),
+        ({"bind_volume": "equal"}, "'bind_volume' must be one of 'labels', 'uniform', got 'equal'"),
+        ({"backend": "cuda"}, "'backend' must be one of 'auto', 'numba'"),
         ({"soft_label": "hard"}, "'soft_label' must be one of"),
         ({"symmetrize": "sum"}, "'symmetrize' must be one of"),
+        ({"recipe": "paper"}, "'recipe' must be a tg_crepe.Recipe, got 'paper'"),
     ],
 )
 def test_bad_options_are_refused_at_construction(options, message):
@@ -223,12 +218,10 @@ def test_bad_options_are_refused_at_construction(options, message):
         CrepePropagation(**options)
 
 
-def test_repr():
-    assert (
-        repr(CrepePropagation())
-        == "CrepePropagation(normaliser='degree_quantile', class_prior='labels', reweight=True)"
-    )
-    assert "class_prior='given'" in repr(CrepePropagation(class_prior=torch.ones(3)))
+def test_repr_shows_what_differs_from_the_default_recipe():
+    assert repr(CrepePropagation()) == "CrepePropagation(recipe=Recipe(), class_volume='labels')"
+    model = CrepePropagation(Recipe(time=0.2), class_volume=torch.ones(3))
+    assert repr(model) == "CrepePropagation(recipe=Recipe(time=0.2), class_volume='given')"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -244,7 +237,7 @@ def test_unequal_label_counts_bind_no_volume():
     graph, y = clusters(1, spread=5.0)
     mask = split(y.numpy(), 1, 3)
     mask[(y == 0).nonzero().view(-1)[:12]] = True
-    plain = CrepePropagation(class_prior=class_volume(_task(graph, y, mask), "labels"))
+    plain = CrepePropagation(class_volume=resolve_volume("class_volume", "labels", _task(graph, y, mask)))
     assert torch.equal(
         CrepePropagation().propagate(y, graph.adjacency, mask).label, plain.propagate(y, graph.adjacency, mask).label
     )

@@ -1,3 +1,4 @@
 from tg_crepe.models.crepe.model import CrepePropagation
+from tg_crepe.models.crepe.recipe import Recipe
 
-__all__ = ["CrepePropagation"]
+__all__ = ["CrepePropagation", "Recipe"]

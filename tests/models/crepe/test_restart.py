@@ -2,7 +2,10 @@ import torch
 from helpers import moons
 
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.models.crepe.restarts import _balanced_cut, best_restart
+from tg_crepe.models.crepe.recipe import Recipe
+from tg_crepe.models.crepe.refine import _balanced_cut, best_restart
+from tg_crepe.models.crepe.start import Start
+from tg_crepe.models.crepe.volumes import VolumeEstimate
 from tg_crepe.solvers.trace import Trace
 
 
@@ -17,6 +20,12 @@ def problem():
     mask = choose(y, 1)
     sign = torch.where(mask.unsqueeze(1), 2.0 * torch.nn.functional.one_hot(y, 2) - 1, 0.0).to(graph.edge_weight)
     return LabelTask(graph, sign, False, torch.arange(2), 2), y
+
+
+def first_start(task: LabelTask, y: torch.Tensor) -> Start:
+    u = torch.stack([y - 0.5, 0.5 - y], dim=1).to(task.sign)
+    volume = VolumeEstimate(torch.tensor([0.5, 0.5], dtype=torch.float64))
+    return Start(u, torch.ones(()), task.graph, volume)
 
 
 def answer(label: torch.Tensor) -> Solution:
@@ -38,14 +47,12 @@ def test_starts_lean_to_the_labels_and_the_lowest_cut_wins():
     task, y = problem()
     starts, wanted = [], answer(y)
 
-    def run(start, graph, clock, inner_iterations):
-        starts.append(start)
+    def run(start, time_steps=None, inner_iterations=None):
+        starts.append(start.u)
         return wanted if len(starts) == 7 else answer(torch.where(task.labelled, y, 0))
 
-    start = torch.stack([y - 0.5, 0.5 - y], dim=1).to(task.sign)
-    volume = torch.tensor([0.5, 0.5], dtype=torch.float64)
     default = answer(torch.where(task.labelled, y, 1))
-    assert best_restart(task, default, run, start, task.graph, 0.01, volume, 0.4) is wanted
+    assert best_restart(task, default, run, first_start(task, y), 0.01, Recipe()) is wanted
     assert len(starts) == 2 + 9  # longer, farther, three eigenvectors, six sums and differences
     for u in starts[2:]:
         lean = (u * task.sign / task.graph.degree.unsqueeze(1)).sum()
@@ -55,6 +62,4 @@ def test_starts_lean_to_the_labels_and_the_lowest_cut_wins():
 def test_a_tie_keeps_the_first_run():
     task, y = problem()
     default = answer(y)
-    volume = torch.tensor([0.5, 0.5], dtype=torch.float64)
-    start = torch.stack([y - 0.5, 0.5 - y], dim=1).to(task.sign)
-    assert best_restart(task, default, lambda *_: answer(y), start, task.graph, 0.01, volume, 0.4) is default
+    assert best_restart(task, default, lambda *_: answer(y), first_start(task, y), 0.01, Recipe()) is default

@@ -4,7 +4,10 @@ import torch
 from helpers import dense_adjacency, random_graph
 
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.models.crepe.diffusion import centre, diffuse, reweighted_diffusion
+from tg_crepe.models.crepe.recipe import Recipe
+from tg_crepe.models.crepe.start import centre, diffuse, diffused_start, make_start
+
+TOL = Recipe().start_tol
 
 
 def make_task(multi_label: bool = False) -> LabelTask:
@@ -28,7 +31,7 @@ def dense_diffusion(w: np.ndarray, source: np.ndarray, rate: float, volume: np.n
 def test_diffusion_equals_the_dense_formula(power):
     task, volume = make_task(), torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     v = dense_diffusion(dense_adjacency(task.graph), (task.sign > 0).double().numpy(), 0.05, volume.numpy(), power)
-    prob, status = diffuse(task, task.graph, 0.05, volume, power)
+    prob, status = diffuse(task, task.graph, 0.05, volume, TOL, power)
     assert status == "converged"
     np.testing.assert_allclose(prob.numpy(), v / v.sum(axis=1, keepdims=True), atol=2e-3)
 
@@ -38,30 +41,32 @@ def test_a_finding_diffuses_as_two_classes():
     w = dense_adjacency(task.graph)
     positive = dense_diffusion(w, (task.sign > 0).double().numpy(), 0.05, volume.numpy())
     negative = dense_diffusion(w, (task.sign < 0).double().numpy(), 0.05, 1 - volume.numpy())
-    prob, _ = diffuse(task, task.graph, 0.05, volume)
+    prob, _ = diffuse(task, task.graph, 0.05, volume, TOL)
     np.testing.assert_allclose(prob.numpy(), positive / (positive + negative), atol=2e-3)
 
 
 def test_reweighting_uses_the_affinity_of_the_last_soft_labels_and_the_first_weights():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    prob, graph, _, _ = reweighted_diffusion(task, 0.05, volume, reweight=True, observe=False)
-    first, _ = diffuse(task, task.graph, 0.05, volume)
+    start = diffused_start(task, Recipe(), 0.05, volume, observe=False, outvote=False)
+    first, _ = diffuse(task, task.graph, 0.05, volume, TOL)
 
     def weights(p: torch.Tensor) -> torch.Tensor:
         i, j = task.graph.edge_index
         return task.graph.edge_weight * (p[i] * p[j]).sqrt().sum(dim=1).clamp(1e-3, 1) ** 4
 
-    second, _ = diffuse(task, task.graph.with_weight(weights(first)), 0.05, volume)
+    second, _ = diffuse(task, task.graph.with_weight(weights(first)), 0.05, volume, TOL)
     # Each solve is good to 1e-4, and the package starts the second one from the first.
-    torch.testing.assert_close(graph.edge_weight, weights(second), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(prob, diffuse(task, graph, 0.05, volume)[0], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(start.graph.edge_weight, weights(second), atol=1e-4, rtol=1e-4)
+    prob, _ = diffuse(task, start.graph, 0.05, volume, TOL)
+    torch.testing.assert_close(start.u, centre(prob, start.graph, False), atol=1e-3, rtol=1e-3)
 
 
 def test_without_reweighting_the_graph_is_the_task_s():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    prob, graph, _, _ = reweighted_diffusion(task, 0.05, volume, reweight=False, observe=False)
-    assert graph is task.graph
-    torch.testing.assert_close(prob, diffuse(task, task.graph, 0.05, volume)[0])
+    start = diffused_start(task, Recipe(reweight_rounds=0), 0.05, volume, observe=False, outvote=False)
+    assert start.graph is task.graph
+    prob, _ = diffuse(task, task.graph, 0.05, volume, TOL)
+    torch.testing.assert_close(start.u, make_start(prob, task.graph, start.volume, task, 1.0, "converged").u)
 
 
 def test_centred_functions_satisfy_what_the_propositions_ask_of_a_start():

@@ -6,15 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import class_volume
-from tg_crepe.models.crepe.balance import (
-    ClassVolumes,
-    _nearest_share,
-    balanced,
-    dispersion,
-    observed_volume,
-    softened,
-)
+from tg_crepe.inference.volumes import resolve_volume
+from tg_crepe.models.crepe.recipe import Recipe
+from tg_crepe.models.crepe.refine import _nearest_share, balance_labels, soften
+from tg_crepe.models.crepe.volumes import VolumeEstimate, count_dispersion, observe_volume
+
+RECIPE = Recipe()
 
 
 def make_task(counts, seed=0):
@@ -40,21 +37,21 @@ def skewed(y, share):
 @pytest.mark.parametrize(("counts", "expected"), [((4, 4, 4), 0.0), ((1, 1, 4), 1.5), ((2, 3, 4), 1 / 3)])
 def test_dispersion_is_the_variance_of_the_counts_over_their_mean(counts, expected):
     task, _ = make_task(counts)
-    assert dispersion(task) == pytest.approx(expected)
-    assert dispersion(task) == pytest.approx(np.var(counts, ddof=1) / np.mean(counts))
+    assert count_dispersion(task) == pytest.approx(expected)
+    assert count_dispersion(task) == pytest.approx(np.var(counts, ddof=1) / np.mean(counts))
 
 
 def test_labels_within_bounds_are_left_alone():
     task, y = make_task((40, 40, 40))
-    assert balanced(skewed(y, 0.1), task, ClassVolumes(EQUAL)) is None
+    assert balance_labels(skewed(y, 0.1), task, VolumeEstimate(EQUAL), RECIPE) is None
     task, y = make_task((1, 1, 1))
-    assert balanced(skewed(y, 0.0), task, ClassVolumes(torch.bincount(y).double() / y.numel())) is None
+    assert balance_labels(skewed(y, 0.0), task, VolumeEstimate(torch.bincount(y).double() / y.numel()), RECIPE) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 10])
 def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_known(count):
     task, y = make_task((count,) * 3)
-    label = balanced(skewed(y, 0.5), task, ClassVolumes(EQUAL))
+    label = balance_labels(skewed(y, 0.5), task, VolumeEstimate(EQUAL), RECIPE)
     tolerance = 1 + (count / 40) ** 2
     share = torch.bincount(label, minlength=3).double() / label.numel() * 3
     slack = 3 * 1.5 / label.numel()  # whole nodes
@@ -64,10 +61,10 @@ def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_know
 
 def test_counts_that_scatter_or_are_in_doubt_bind_nothing():
     task, y = make_task((1, 1, 8))
-    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL)) is None
+    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL), RECIPE) is None
     task, y = make_task((3, 3, 3))
-    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL)) is not None
-    assert balanced(skewed(y, 0.3), task, ClassVolumes(EQUAL, doubt=1.0)) is None
+    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL), RECIPE) is not None
+    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL, doubt=1.0), RECIPE) is None
 
 
 @given(
@@ -95,7 +92,7 @@ def found_shares(*shares):
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
 def test_volumes_follow_what_is_found_where_labels_were_chosen_equally_many(count):
     task, _ = make_task((count,) * 3)
-    found = observed_volume(found_shares(0.6, 0.2, 0.2), task, EQUAL)
+    found = observe_volume(found_shares(0.6, 0.2, 0.2), task, EQUAL, RECIPE)
     doubt = min(max((0.6 - 1 / 3) * count**0.5 / 0.25 - 1, 0), 1)
     weight = doubt * count / (count + 5)
     assert found.doubt == pytest.approx(doubt)
@@ -105,25 +102,25 @@ def test_volumes_follow_what_is_found_where_labels_were_chosen_equally_many(coun
 
 def test_counts_that_scatter_are_believed():
     task, _ = make_task((5, 20, 35))
-    share = class_volume(task, "labels")
-    found = observed_volume(found_shares(0.2, 0.35, 0.45), task, share)
+    share = resolve_volume("class_volume", "labels", task)
+    found = observe_volume(found_shares(0.2, 0.35, 0.45), task, share, RECIPE)
     assert float((found.share - share).abs().max()) < 0.02
     assert found.doubt < 0.02
 
 
 def test_counts_that_the_graph_refutes_give_way_to_equal_volumes():
     task, _ = make_task((1, 40, 40))
-    share = class_volume(task, "labels")
+    share = resolve_volume("class_volume", "labels", task)
     assert float(share[0]) == pytest.approx(6 / 96)
-    np.testing.assert_allclose(observed_volume(found_shares(1 / 3, 1 / 3, 1 / 3), task, share).share, EQUAL)
+    np.testing.assert_allclose(observe_volume(found_shares(1 / 3, 1 / 3, 1 / 3), task, share, RECIPE).share, EQUAL)
     # Three times as large as its labels say: half way.
-    half = observed_volume(found_shares(18 / 96, 39 / 96, 39 / 96), task, share)
+    half = observe_volume(found_shares(18 / 96, 39 / 96, 39 / 96), task, share, RECIPE)
     np.testing.assert_allclose(half.share, (share + EQUAL) / 2, atol=2e-3)
 
 
 def test_small_deviations_are_taken_for_chance():
     task, _ = make_task((20, 20, 20))
-    found = observed_volume(found_shares(0.36, 0.32, 0.32), task, EQUAL)
+    found = observe_volume(found_shares(0.36, 0.32, 0.32), task, EQUAL, RECIPE)
     assert torch.equal(found.share, EQUAL)
     assert found.doubt == 0
 
@@ -133,6 +130,6 @@ def test_softened_labels_are_ten_lazy_steps():
     w = dense_adjacency(task.graph)
     step = 0.5 * (np.eye(len(w)) + w / w.sum(axis=1, keepdims=True))
     expected = np.linalg.matrix_power(step, 10) @ np.eye(3)[y.numpy()]
-    found = softened(y, task.graph, 3)
+    found = soften(y, task.graph, 3, steps=10)
     assert found.dtype == torch.float64
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)

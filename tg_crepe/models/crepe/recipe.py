@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from tg_crepe._checks import check_choice, check_count, check_positive
+from tg_crepe.energy.normaliser import NORMALISERS
+
+
+@dataclass(frozen=True)
+class Recipe:
+    r"""Every constant of :class:`~tg_crepe.CrepePropagation`; ``docs/recipe.md`` has the measurements behind them.
+
+    The first group is the scheme of the paper, the others are what surrounds it. :meth:`paper` is the scheme alone.
+
+    .. code-block:: python
+
+        from tg_crepe import CrepePropagation, Recipe
+
+        CrepePropagation(Recipe(time=0.2, balancing_rounds=0))
+
+    Args:
+        normaliser (str): :math:`H`: :obj:`"degree_quantile"`, balanced at the class volumes (a symmetric median lets
+            classes merge), or :obj:`"l1"`, :obj:`"l2"`, :obj:`"median"`, :obj:`"degree_median"`.
+        eps (float): The margin :math:`\epsilon` at labelled nodes in units of the mean of :math:`|\mathbf{u}|`: a
+            labelled node is as sure as an average one.
+        time (float): The length of the flow in units of :math:`1/x` where labels are supported in full: longer flows
+            run over their best labels where classes overlap.
+        steps (int): The number of steps of that length; more hardly change an error.
+        growth (float): The factor between the ends of two steps: the flow is quickest at its start.
+        time_step (float, optional): A constant step :math:`\delta t` in units of the mean of :math:`|\mathbf{u}|`,
+            taken until the flow converges, instead of a length; nothing is refined after such a flow.
+        max_steps (int): The largest number of constant steps.
+        patience (int): Constant steps end when no label has changed for this many of them.
+        inner_iterations (int): Primal–dual iterations per step before it is tested; more hardly change an error
+            (``benchmarks/results/core_inner.md``).
+
+        rate_factor (float): What the screening rate :math:`x` is multiplied by.
+        rate_limit (float): Where :math:`\lambda_L` is this many times :math:`\sqrt{L/n}` a graph has no clusters that
+            labels could tell apart; and :math:`x` is at most this many times what the share of labels would give.
+
+        start_factor (float): The rate of the start's diffusion, in units of :math:`x`.
+        start_tol (float): The residual of its solver: the flow smooths what a loose solve leaves.
+        reweight_rounds (int): How often edges are re-weighted by the soft labels of the start; 0 keeps the weights. A
+            third round brings nothing.
+        affinity_power (int): The exponent of the affinity of two soft labels: squared, edges across classes survive.
+        affinity_floor (float): The least affinity, so that no edge vanishes.
+
+        pseudo_count (float): Labels of every class that are imagined before any is seen, in the class volumes and in
+            the support: few labels say little.
+        observe_volumes (bool): Whether a diffusion may correct the volumes that the counts of the labels give.
+        volume_excess (float): A class that is found this many times as large as its counts say; from there to twice as
+            much they lose their say.
+        volume_chance (float): Volumes of equal classes are found off by no more than this over :math:`\sqrt{p}`; twice
+            as much is no chance.
+        volume_labels (float): Labels per class whose diffusion says as much of the volumes as nothing does.
+        count_scatter (float): How quickly counts that scatter are believed instead of the diffusion.
+
+        support_power (float): The length of the flow falls with this power of the labels' support; 0 ignores it.
+        least_length (float): The share of its length that a flow has at least.
+
+        balancing_rounds (int): Runs of the flow from balanced labels at the most; a fourth changes nothing.
+        balancing_labels (float): Labels per class at which volumes are bound to a factor of two.
+        lazy_steps (int): Steps of the lazy walk that make balanced labels soft again.
+        restarts (bool): Whether two classes with one label each are tried from other starts: the flow may end in a
+            poor local minimum of the ratio.
+        restart_time (float): The length of the long flow among them, in units of :math:`1/x`.
+        restart_steps (int): Its number of steps.
+        restart_growth (float): The factor between their ends.
+        restart_inner_iterations (int): Primal–dual iterations per step of a restart: it has farther to go.
+        restart_eigenvectors (int): Eigenvectors, from the second on, that restarts are made of.
+        far_reach (float): How many times as far the farther-reaching diffusion reaches.
+        far_least_rate (float): Its rate is at least this: below it, rounding is all that is left.
+        far_power (int): How often that diffusion is applied.
+
+        shrinkage (float): What the scores count beside the class volumes: what is found on a graph is less sure than it
+            looks.
+    """
+
+    normaliser: str = "degree_quantile"
+    eps: float = 1.0
+    time: float = 0.4
+    steps: int = 6
+    growth: float = 1.5
+    time_step: float | None = None
+    max_steps: int = 100
+    patience: int = 5
+    inner_iterations: int = 10
+
+    rate_factor: float = 1.0
+    rate_limit: float = 1.6
+
+    start_factor: float = 1.0
+    start_tol: float = 1e-4
+    reweight_rounds: int = 2
+    affinity_power: int = 4
+    affinity_floor: float = 1e-3
+
+    pseudo_count: float = 5
+    observe_volumes: bool = True
+    volume_excess: float = 2.0
+    volume_chance: float = 0.25
+    volume_labels: float = 5
+    count_scatter: float = 10.0
+
+    support_power: float = 4
+    least_length: float = 0.01
+
+    balancing_rounds: int = 3
+    balancing_labels: float = 40
+    lazy_steps: int = 10
+    restarts: bool = True
+    restart_time: float = 1.5
+    restart_steps: int = 20
+    restart_growth: float = 1.15
+    restart_inner_iterations: int = 40
+    restart_eigenvectors: int = 3
+    far_reach: float = 10.0
+    far_least_rate: float = 1e-5
+    far_power: int = 3
+
+    shrinkage: float = 0.75
+
+    def __post_init__(self) -> None:
+        check_choice("normaliser", self.normaliser, NORMALISERS)
+        for name in ("eps", "time", "rate_factor", "rate_limit", "start_factor", "start_tol", "restart_time"):
+            check_positive(name, getattr(self, name))
+        if self.time_step is not None:
+            check_positive("time_step", self.time_step)
+        for name in ("steps", "patience", "inner_iterations", "restart_steps", "restart_inner_iterations", "far_power"):
+            check_count(name, getattr(self, name))
+        for name in ("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps", "restart_eigenvectors"):
+            check_count(name, getattr(self, name), low=0)
+
+    @classmethod
+    def paper(cls, **changes: object) -> Recipe:
+        r"""The paper's scheme: one flow of constant steps, without re-weighting and without refinements.
+
+        The paper gives neither :math:`H`, :math:`\epsilon`, :math:`\delta t` nor :math:`\mathbf{u}_0`. Here
+        :math:`H` is the :math:`\ell_1` norm, :math:`\epsilon` a hundredth and :math:`\delta t` once the mean of
+        :math:`|\mathbf{u}|`, and :math:`\mathbf{u}_0` the diffusion with equal class masses.
+
+        Args:
+            **changes: Fields that differ from that.
+        """
+        scheme = cls(normaliser="l1", eps=0.01, time_step=1.0, reweight_rounds=0, observe_volumes=False)
+        return replace(scheme, balancing_rounds=0, restarts=False, **changes)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"Recipe({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
+
+
+def geometric_steps(total: float, count: int, growth: float) -> list[float]:
+    """``count`` time steps that add up to ``total`` and whose ends grow by the factor ``growth``."""
+    ends = [total * growth ** (step - (count - 1)) for step in range(count)]
+    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tg_crepe.energy.normaliser import along_degree
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.inference.support import label_support
+from tg_crepe.inference.task import LabelTask
+from tg_crepe.inference.volumes import found_volume, normalise_masses
+from tg_crepe.models.crepe.recipe import Recipe
+from tg_crepe.models.crepe.volumes import VolumeEstimate, observe_volume
+from tg_crepe.solvers.resolvent import resolvent
+from tg_crepe.solvers.trace import Status
+from tg_crepe.typing import OptTensor
+
+
+@dataclass(frozen=True)
+class Start:
+    r"""Where a flow begins.
+
+    Args:
+        u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
+        size (torch.Tensor): The :func:`rms_value` of the soft labels that they were made of.
+        graph (CanonicalGraph): The edges that the flow runs along, perhaps re-weighted.
+        volume (VolumeEstimate): The class volumes.
+        length (float): The share of its full length that the flow has. (default: :obj:`1.0`)
+        status (str): How the solver of the start ended. (default: :obj:`"converged"`)
+    """
+
+    u: Tensor
+    size: Tensor
+    graph: CanonicalGraph
+    volume: VolumeEstimate
+    length: float = 1.0
+    status: Status = "converged"
+
+
+def make_start(
+    prob: Tensor, graph: CanonicalGraph, volume: VolumeEstimate, task: LabelTask, length: float, status: Status
+) -> Start:
+    """The start that soft labels in double precision give, of shape :obj:`[num_nodes, num_classes]`."""
+    u = centre(prob, graph, task.multi_label)
+    return Start(u.to(task.sign.dtype), rms_value(u, graph), graph, volume, length, status)
+
+
+def diffused_start(task: LabelTask, recipe: Recipe, rate: float, volume: Tensor, observe: bool, outvote: bool) -> Start:
+    r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
+
+    A few rounds of :func:`trust` (always from the original weights), each followed by a diffusion on the new weights.
+    Not part of the paper's model. With ``observe``, the class volumes are corrected by what the first diffusion finds,
+    see :func:`~tg_crepe.models.crepe.volumes.observe_volume`.
+
+    With ``outvote``, a labelled node is what its neighbours say, :math:`P_i \leftarrow (D^{-1} W P)_i`, and the source
+    of the next diffusion is as strong as they support it: :math:`Y_i^l (D^{-1} W P)_i^l`.
+
+    The flow is shorter where labels find little support around them, unless it has constant steps or its classes are
+    findings: then nobody asks for a length.
+    """
+    graph, estimate = task.graph, VolumeEstimate(volume)
+    status: Status = "converged"
+    x: OptTensor = None
+    source = task.sources
+    for remaining in range(recipe.reweight_rounds, -1, -1):
+        # The last round's answer is near.
+        result = resolvent(graph, source, 1 / (1 + recipe.start_factor * rate), recipe.start_tol, x)
+        x = result.x
+        status = status if result.status == "converged" else result.status
+        if observe and remaining == recipe.reweight_rounds:
+            estimate = _observed(x, task, volume, recipe)
+        prob = normalise_masses(x, task, graph, estimate.share)
+        if outvote:
+            around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
+            prob = torch.where(task.sign != 0, around, prob)
+            support = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
+            source = task.sources * support.to(source.dtype)
+        if remaining:
+            graph = trust(prob, task, recipe)
+    return make_start(prob, graph, estimate, task, _length(prob, task, recipe), status)
+
+
+def _observed(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> VolumeEstimate:
+    """The volumes, corrected by the hard labels that diffused sources ``x`` give."""
+
+    def find(masses: Tensor) -> Tensor:
+        return found_volume(normalise_masses(x, task, task.graph, masses), task)
+
+    return observe_volume(find, task, volume, recipe)
+
+
+def _length(prob: Tensor, task: LabelTask, recipe: Recipe) -> float:
+    """The share of its length that the flow has, by how well the labels are supported around them."""
+    if task.multi_label or recipe.time_step is not None:
+        return 1.0
+    return max(label_support(prob, task, recipe.pseudo_count) ** recipe.support_power, recipe.least_length)
+
+
+def diffuse(
+    task: LabelTask, graph: CanonicalGraph, rate: float, volume: Tensor, tol: float, power: int = 1
+) -> tuple[Tensor, Status]:
+    r"""Soft labels by diffusion, with the masses of the class volumes.
+
+    .. math::
+        F = A^p\, Y, \quad A = (I - (1-\beta) S)^{-1}, \quad \beta = \frac{x}{1+x},
+
+    where :math:`Y` are the one-hot labels; then :func:`~tg_crepe.inference.volumes.normalise_masses`. A finding is two
+    classes.
+
+    Args:
+        task (LabelTask): The labels.
+        graph (CanonicalGraph): The edges of the task, perhaps with other weights.
+        rate (float): The screening rate :math:`x`.
+        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
+        tol (float): The residual of the solver.
+        power (int, optional): :math:`p`. (default: :obj:`1`)
+
+    Returns:
+        Soft labels in double precision, of shape :obj:`[num_nodes, num_classes]`, and how the solver ended.
+    """
+    status: Status = "converged"
+    x = task.sources
+    for _ in range(power):
+        result = resolvent(graph, x, 1 / (1 + rate), tol)
+        x = result.x
+        if result.status != "converged":
+            status = result.status
+    return normalise_masses(x, task, graph, volume), status
+
+
+def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
+    r"""The graph of a task with the weights :math:`w_{ij} \left( \sum_l \sqrt{P_i^l P_j^l} \right)^4`.
+
+    Args:
+        prob (torch.Tensor): Soft labels :math:`P`, of shape :obj:`[num_nodes, num_classes]`.
+        task (LabelTask): The task.
+        recipe (Recipe): The exponent and the floor of the affinity; with no rounds of re-weighting the graph stays.
+    """
+    if recipe.reweight_rounds == 0:
+        return task.graph
+    soft = task.graph.communicator.halo(prob.to(task.graph.edge_weight.dtype))
+    affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(recipe.affinity_floor, 1)
+    return task.graph.with_weight(task.graph.edge_weight * affinity**recipe.affinity_power)
+
+
+def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
+    """The Bhattacharyya coefficient of the soft labels at the two ends of every edge; of findings, their mean."""
+    root = prob.sqrt() if not multi_label else torch.cat([prob.sqrt(), (1 - prob).sqrt()], dim=1)
+    # A slice of the edges at a time: all of them would be larger than the dual of the flow.
+    found = [torch.linalg.vecdot(root[first], root[second]) for first, second in edge_index.split(1 << 17, dim=1)]
+    return torch.cat(found) / (prob.size(1) if multi_label else 1)
+
+
+def centre(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
+    r"""Class functions :math:`u = d P` with zero sum over classes and :math:`\langle u^l, d \rangle = 0`.
+
+    Args:
+        prob (torch.Tensor): Soft labels in double precision, of shape :obj:`[num_nodes, num_classes]`.
+        graph (CanonicalGraph): The graph.
+        multi_label (bool): Whether the columns are findings, centred at one half.
+    """
+    degree = graph.degree.double()
+    middle = 0.5 if multi_label else prob.mean(dim=1, keepdim=True)
+    u = degree.unsqueeze(-1) * (prob - middle)
+    return u - along_degree(u, degree, graph.communicator)
+
+
+def feasible_start(u0: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:
+    """A user's start with zero sum over classes and no part along the degree."""
+    u = u0.double() if multi_label else u0.double() - u0.double().mean(dim=1, keepdim=True)
+    u = u - along_degree(u, graph.degree.double(), graph.communicator)
+    if not float(graph.communicator.max(u.norm())) > 0:
+        raise ValueError("'u0' must differ from node to node and class to class, got a constant start")
+    return u.to(u0.dtype)
+
+
+def rms_value(u: Tensor, graph: CanonicalGraph) -> Tensor:
+    """The root of the degree-weighted mean square of v = u/d, a scalar in double precision."""
+    degree, communicator = graph.degree.double(), graph.communicator
+    square = u.double().square().sum(dim=1)
+    return (communicator.sum((square / degree).sum()) / communicator.sum(degree.sum())).sqrt()
