@@ -115,9 +115,9 @@ def test_options_are_checked_and_shown():
         LGC(alpha=1)
     with pytest.raises(ValueError, match="'alpha' must be a finite number > 0"):
         LGC(alpha=0)
-    with pytest.raises(ValueError, match="'alpha' must be one of 'clock', got 'time'"):
+    with pytest.raises(ValueError, match="'alpha' must be one of 'auto', got 'time'"):
         LGC(alpha="time")
-    with pytest.raises(ValueError, match="'label_weight' must be one of 'clock', got 'wnll'"):
+    with pytest.raises(ValueError, match="'label_weight' must be one of 'auto', got 'wnll'"):
         Harmonic(label_weight="wnll")
     with pytest.raises(ValueError, match="'tol' must be"):
         Harmonic(tol=-1)
