@@ -20,7 +20,6 @@ from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.distributed.transport import ProcessTransport
 from tg_crepe.energy import Coupling
 from tg_crepe.graph.communicator import Exchange
-from tg_crepe.graph.locality import local_order
 from tg_crepe.solvers.backends import make_backend
 from tg_crepe.solvers.problem import InnerProblem
 
@@ -67,7 +66,7 @@ def iterations(shard: Shard, classes: int) -> dict[str, list[dict[str, float]]]:
     for name in ("numba", "torch"):
         transport = TimedTransport()
         graph = part_graph(shard, transport=transport)
-        order = local_order(graph)
+        order = graph.local_order()
         graph = graph if order is None else graph.reordered(order)
         u = torch.randn(graph.num_nodes, classes, generator=torch.Generator().manual_seed(100))
         problem = InnerProblem(u, torch.zeros_like(u), 1.0, Coupling(), graph.communicator)

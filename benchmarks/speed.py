@@ -24,7 +24,6 @@ from tqdm import tqdm
 from tg_crepe import LGC, CrepePropagation, Harmonic, Poisson, knn_graph
 from tg_crepe.energy import LabelCoupling
 from tg_crepe.graph import canonical_graph
-from tg_crepe.graph.locality import local_order
 from tg_crepe.solvers.backends import make_backend
 from tg_crepe.solvers.problem import InnerProblem
 
@@ -101,7 +100,7 @@ def time_iterations(
 ) -> list[dict[str, object]]:
     """One primal–dual iteration of every backend, beside copying the dual of the compiled one."""
     canonical, _ = canonical_graph(*graph)
-    order = local_order(canonical)
+    order = canonical.local_order()
     canonical = canonical if order is None else canonical.reordered(order)  # as the models do
     rows = []
     for classes in num_classes:

@@ -227,10 +227,10 @@ class _Killing(Checkpoints):
         super().__init__(folder, run)
         self._moment = (flow, step)
 
-    def keep(self, graph: Any, state: Any) -> None:
+    def on_step(self, state: Any) -> None:
         if (self._flow, state.step) == self._moment and dist.get_rank() == dist.get_world_size() - 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        super().keep(graph, state)
+        super().on_step(state)
 
 
 def kept_flow(problem: SharedProblem, folder: Path, killed: tuple[int, int] | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,7 +7,6 @@ from rank_threads import ThreadTransport, run_threads
 
 from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.distributed.shard import cut_shard
-from tg_crepe.graph.locality import local_order
 from tg_crepe.graph.sparse import SharedMatrix
 from tg_crepe.graph.spectrum import normalised_adjacency
 
@@ -18,7 +17,7 @@ def shared_products(graph, owner, x, ordered: bool, product):
 
     def job(transport: ThreadTransport):
         part = part_graph(cut_shard(graph, owner, transport.rank, world_size), transport=transport)
-        order = local_order(part) if ordered else None
+        order = part.local_order() if ordered else None
         part = part if order is None else part.reordered(order)
         own = part.communicator.number[: part.num_nodes]
         return own, product(SharedMatrix(normalised_adjacency(part), part), x[own])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from helpers import clusters, dense_adjacency
 
-from tg_crepe.inference.hold_out import _every_second, hold_out
+from tg_crepe.inference.label_trust import _every_second, hold_out
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.solvers.resolvent import loose_resolvent, resolvent
@@ -40,7 +40,7 @@ def _normalised(task: LabelTask) -> np.ndarray:
 
 
 def test_error_is_that_of_two_dense_diffusions(monkeypatch):
-    monkeypatch.setattr("tg_crepe.inference.hold_out._TOL", 1e-12)
+    monkeypatch.setattr("tg_crepe.inference.label_trust._TOL", 1e-12)
     task, _ = make_task()
     found = hold_out(task, rate=0.05)
     inverse = np.linalg.inv(np.eye(150) - _normalised(task) / 1.05)

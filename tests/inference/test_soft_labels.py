@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from tg_crepe import LGC
-from tg_crepe.inference.hold_out import hold_out
+from tg_crepe.inference.label_trust import hold_out
 from tg_crepe.inference.soft_labels import calibrated, certainty, match_confidence, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.solvers import Trace

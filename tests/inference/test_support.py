@@ -4,7 +4,7 @@ from helpers import clusters
 
 from tg_crepe import CrepePropagation
 from tg_crepe.graph import canonical_graph
-from tg_crepe.inference.support import label_support, unlabelled_mean
+from tg_crepe.inference.label_trust import label_support, unlabelled_mean
 from tg_crepe.inference.task import LabelTask
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from tg_crepe._checks import check_choice, check_count, check_mask, check_tensor
 from tg_crepe.active.coverage import choose_covering
 from tg_crepe.active.criteria import margin, ratio_change, uncertainty
-from tg_crepe.graph.canonical import canonical_graph
+from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: The ways to choose.

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.canonical import CanonicalGraph, canonical_graph
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.typing import Adjacency, OptTensor
 
 

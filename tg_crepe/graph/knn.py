@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor
 from tg_crepe.graph.approximate import approximate_neighbors
-from tg_crepe.graph.canonical import SYMMETRIZE, canonical_graph
 from tg_crepe.graph.neighbors import BACKENDS as EXACT_BACKENDS
 from tg_crepe.graph.neighbors import nearest_neighbors
+from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.warnings import GraphWarning
 
 METRICS = ("cosine", "euclidean")

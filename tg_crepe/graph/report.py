@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_mask, check_tensor
-from tg_crepe.graph.canonical import canonical_graph
+from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.typing import Adjacency, OptTensor
 
 

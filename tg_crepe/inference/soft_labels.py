@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.communicator import ALONE, Communicator
-from tg_crepe.inference.hold_out import hold_out
-from tg_crepe.inference.support import unlabelled_mean
+from tg_crepe.inference.label_trust import hold_out, unlabelled_mean
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -55,7 +54,7 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
         \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \max(\hat e, \tfrac{1}{m+2}),
 
     where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`m` the number of labels,
-    :math:`\hat e` the error that :func:`~tg_crepe.inference.hold_out.hold_out` expects and :math:`q_i` the mean soft
+    :math:`\hat e` the error that :func:`~tg_crepe.inference.label_trust.hold_out` expects and :math:`q_i` the mean soft
     label that its two halves give to the class of :math:`i`, at least 0.01: a node whose class depends on which labels
     are known is less sure. The temperature :math:`\tau` makes the mean confidence what it should be.
 

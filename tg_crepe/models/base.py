@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice
-from tg_crepe.graph.canonical import SYMMETRIZE, CanonicalGraph, canonical_graph
-from tg_crepe.graph.locality import local_order
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.labels import Labels, read_labels
 from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
 from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
@@ -226,7 +226,7 @@ def _reached_task(
     """The task on the nodes ``inside`` for the ``usable`` classes, and the numbers of these nodes."""
     dtype, columns = graph.edge_weight.dtype, usable.nonzero().view(-1)
     nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
-    order = local_order(part)
+    order = part.local_order()
     if order is not None:
         nodes, part = nodes[order], part.reordered(order)
     sign = labels.sign[nodes][:, columns].to(dtype)

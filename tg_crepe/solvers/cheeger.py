@@ -9,7 +9,8 @@ from torch import Tensor
 from tg_crepe._checks import check_choice
 from tg_crepe.energy.dirichlet import cut_ratio, ratio, total_variation
 from tg_crepe.energy.normaliser import NORMALISERS, along_degree, get_normaliser
-from tg_crepe.graph.canonical import CanonicalGraph, canonical_graph
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 from tg_crepe.solvers.ratio_flow import RatioFlow
 from tg_crepe.solvers.trace import Status, Trace

@@ -309,3 +309,9 @@ class RatioFlow:
             self.max_inner_iterations,
         )
         return solved.u, solved.dual, certificate, iterations, float(certificate.primal) <= accept_below
+
+
+def geometric_steps(total: float, count: int, growth: float) -> list[float]:
+    """A schedule: ``count`` time steps that add up to ``total`` and whose ends grow by the factor ``growth``."""
+    ends = [total * growth ** (step - (count - 1)) for step in range(count)]
+    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]

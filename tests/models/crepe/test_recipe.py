@@ -4,7 +4,7 @@ from dataclasses import fields
 import pytest
 
 from tg_crepe import CrepePropagation, Recipe
-from tg_crepe.models.crepe.recipe import geometric_steps
+from tg_crepe.solvers.ratio_flow import geometric_steps
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import check_volume, resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.crepe.decide import decide
-from tg_crepe.models.crepe.recipe import Recipe, geometric_steps
+from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import best_restart, rebalance
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
 from tg_crepe.solvers.backends import BACKENDS
 from tg_crepe.solvers.observers import Snapshots, find_checkpoint
-from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow
+from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow, geometric_steps
 
 
 @functional_transform("crepe_propagation")
@@ -38,7 +38,7 @@ class CrepePropagation(EnergyModel):
     (:func:`~tg_crepe.inference.rate.screening_rate`), with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels per class: it sets the diffusion from which
     the flow starts, and its length, which is shorter where labels find little support around them
-    (:func:`~tg_crepe.inference.support.label_support`). Where labels are few and equally many, classes whose volumes
+    (:func:`~tg_crepe.inference.label_trust.label_support`). Where labels are few and equally many, classes whose volumes
     have run away are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`). The label
     is that of the largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
 

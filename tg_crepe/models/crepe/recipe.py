@@ -148,9 +148,3 @@ class Recipe:
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
         return f"Recipe({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
-
-
-def geometric_steps(total: float, count: int, growth: float) -> list[float]:
-    """``count`` time steps that add up to ``total`` and whose ends grow by the factor ``growth``."""
-    ends = [total * growth ** (step - (count - 1)) for step in range(count)]
-    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]

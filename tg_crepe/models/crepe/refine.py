@@ -15,10 +15,11 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import found_volume, match_volumes
-from tg_crepe.models.crepe.recipe import Recipe, geometric_steps
+from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.start import Start, centre, diffuse, make_start, trust
 from tg_crepe.models.crepe.volumes import VolumeEstimate, count_dispersion, labels_per_class
 from tg_crepe.models.poisson import solve_poisson
+from tg_crepe.solvers.ratio_flow import geometric_steps
 from tg_crepe.typing import OptTensor
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.inference.support import label_support
+from tg_crepe.inference.label_trust import label_support
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import found_volume, normalise_masses
 from tg_crepe.models.crepe.recipe import Recipe

@@ -4,7 +4,6 @@ import torch
 from helpers import clusters, dense_adjacency
 
 from tg_crepe import LGC, CrepePropagation, Harmonic
-from tg_crepe.graph.locality import local_order
 
 
 def bandwidth(edge_index: torch.Tensor) -> int:
@@ -12,17 +11,17 @@ def bandwidth(edge_index: torch.Tensor) -> int:
 
 
 def test_order_brings_neighbours_together(monkeypatch):
-    monkeypatch.setattr("tg_crepe.graph.locality._WORTHWHILE", 1)
+    monkeypatch.setattr("tg_crepe.graph.canonical._WORTHWHILE", 1)
     graph, _ = clusters(0)
-    order = local_order(graph)
+    order = graph.local_order()
     assert sorted(order.tolist()) == list(range(150))
     assert bandwidth(graph.reordered(order).edge_index) < 0.7 * bandwidth(graph.edge_index)
 
 
 def test_small_graphs_and_other_devices_keep_their_order():
     graph, _ = clusters(0)
-    assert local_order(graph) is None
-    assert local_order(type(graph)(graph.edge_index.to("meta"), graph.edge_weight.to("meta"), 150)) is None
+    assert graph.local_order() is None
+    assert type(graph)(graph.edge_index.to("meta"), graph.edge_weight.to("meta"), 150).local_order() is None
 
 
 def test_reordered_graph_is_the_same_graph():
@@ -42,7 +41,7 @@ def test_order_is_undone_in_the_result(model, monkeypatch):
     graph, y = clusters(0)
     mask = torch.arange(150) % 10 == 0
     plain = model.propagate(y, graph.adjacency, mask)
-    monkeypatch.setattr("tg_crepe.graph.locality._WORTHWHILE", 1)
+    monkeypatch.setattr("tg_crepe.graph.canonical._WORTHWHILE", 1)
     ordered = model.propagate(y, graph.adjacency, mask)
     assert torch.equal(ordered.label, plain.label)
     torch.testing.assert_close(ordered.u, plain.u, atol=1e-10, rtol=1e-9)
