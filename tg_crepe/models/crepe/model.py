@@ -38,9 +38,9 @@ class CrepePropagation(EnergyModel):
     (:func:`~tg_crepe.inference.rate.screening_rate`), with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
     :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels per class: it sets the diffusion from which
     the flow starts, and its length, which is shorter where labels find little support around them
-    (:func:`~tg_crepe.inference.label_trust.label_support`). Where labels are few and equally many, classes whose volumes
-    have run away are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`). The label
-    is that of the largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
+    (:func:`~tg_crepe.inference.label_trust.label_support`). Where labels are few and equally many, classes whose
+    volumes have run away are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`).
+    The label is that of the largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
 
     .. code-block:: python
 
