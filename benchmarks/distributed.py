@@ -39,7 +39,7 @@ from scipy.spatial import cKDTree
 
 from tg_crepe import CrepePropagation
 from tg_crepe.distributed import Shard, Traffic, open_shard, propagate, write_shards
-from tg_crepe.distributed.partition_report import PartitionReport
+from tg_crepe.distributed.partition import PartitionReport
 from tg_crepe.distributed.shard import cut_shard
 from tg_crepe.graph import CanonicalGraph, canonical_graph
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tg_crepe.distributed import Shard
-from tg_crepe.distributed.part_graph import part_graph
+from tg_crepe.distributed.inference import part_graph
 from tg_crepe.distributed.transport import ProcessTransport
 from tg_crepe.energy import Coupling
 from tg_crepe.graph.communicator import Exchange

@@ -23,10 +23,8 @@ import torch.distributed as dist
 from distributed_problems import SharedProblem
 from torch import Tensor
 
-from tg_crepe.distributed import Checkpoints, Shard, ShardError, Traffic, links, propagate
+from tg_crepe.distributed import Checkpoints, Shard, ShardError, Traffic, propagate
 from tg_crepe.distributed.communicator import RankCommunicator
-from tg_crepe.distributed.host_transport import find_transport
-from tg_crepe.distributed.transport import ProcessTransport
 from tg_crepe.models import CrepePropagation, EnergyModel, get_energy_model
 
 #: A server that has imported everything and forks the ranks: each of them would need seconds for it.
@@ -169,14 +167,13 @@ def wrong(problem: SharedProblem) -> dict[str, str]:
     return told
 
 
-def collectives(streams: bool) -> dict[str, Any]:
-    """One of each on nodes 0 1 | 2, with the edges 0–1 and 1–2, by the process group or as this rank finds best."""
+def collectives() -> dict[str, Any]:
+    """One of each on nodes 0 1 | 2, with the edges 0–1 and 1–2."""
     rank = dist.get_rank()
     first = rank == 0
     send = [torch.tensor([], dtype=torch.long), torch.tensor([1])] if first else [torch.tensor([0]), torch.tensor([])]
     number = torch.tensor([0, 1, 2]) if first else torch.tensor([2, 1])
-    transport = None if streams else ProcessTransport()
-    communicator = RankCommunicator(send, [0, 1] if first else [1, 0], number, transport=transport)
+    communicator = RankCommunicator(send, [0, 1] if first else [1, 0], number)
     own = number[: 2 if first else 1]
     restricted, kept = communicator.restricted(own != 1)
     return {
@@ -189,17 +186,7 @@ def collectives(streams: bool) -> dict[str, Any]:
         "kept": kept,
         "restricted": restricted.halo(own[own != 1]),
         "traffic": communicator.traffic,
-        "transport": type(communicator.transport).__name__,
     }
-
-
-def closed_doors() -> tuple[str, float]:
-    """The transport that ranks find of which the last cannot be called, and whether it carries a sum."""
-    if dist.get_rank() == dist.get_world_size() - 1:
-        links._opened = lambda stack: None
-    transport, one = find_transport(), torch.ones(1)
-    transport.all_reduce(one, largest=False)
-    return type(transport).__name__, float(one)
 
 
 def silent_rank() -> None:

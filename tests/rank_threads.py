@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.distributed import Shard, Traffic
-from tg_crepe.distributed.part_graph import part_graph
+from tg_crepe.distributed.inference import part_graph
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.labels import read_some_labels
 from tg_crepe.models import EnergyModel, PropagationResult

@@ -13,7 +13,7 @@ from rank_threads import ThreadTransport, infer_on_threads, run_threads
 
 from tg_crepe import CrepePropagation, GraphWarning, Recipe, get_energy_model, knn_graph
 from tg_crepe.distributed import Shard, Traffic
-from tg_crepe.distributed.part_graph import part_graph
+from tg_crepe.distributed.inference import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
 from tg_crepe.graph import canonical_graph
 from tg_crepe.models.registry import ENERGY_MODELS

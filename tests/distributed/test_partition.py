@@ -20,12 +20,12 @@ from tg_crepe.distributed import (
     NodeLabels,
     PartitionReport,
     ShardError,
+    feature_files,
     open_shard,
     partition_features,
     partition_graph,
-    partition_rows,
 )
-from tg_crepe.distributed.partition_report import ShardSize
+from tg_crepe.distributed.partition import ShardSize
 from tg_crepe.distributed.shard import cut_shard
 from tg_crepe.graph import CanonicalGraph, canonical_graph
 
@@ -112,7 +112,7 @@ def test_a_partition_depends_on_its_seed_alone(tmp_path):
 
 
 def test_the_estimated_cut_is_that_of_the_directed_edges(tmp_path, monkeypatch):
-    monkeypatch.setattr(partition_rows, "_BLOCK", 0.004)  # about a hundred rows
+    monkeypatch.setattr(feature_files, "_BLOCK", 0.004)  # about a hundred rows
     x = np.random.default_rng(100).normal(size=(400, 8)).astype(np.float32)  # all rows are in the sample
     found = partition_features(x, tmp_path / "shards", 4, k=9, metric="euclidean")
     squared = ((x[:, None] - x).astype(np.float64) ** 2).sum(axis=2)
@@ -140,7 +140,7 @@ def test_equal_rows_are_dealt_out_evenly(tmp_path, parts):
 
 
 def test_all_features_are_never_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(partition_rows, "_BLOCK", 0.5)
+    monkeypatch.setattr(feature_files, "_BLOCK", 0.5)
     shape = (150_000, 64)
     array = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=shape)
     rng = np.random.default_rng(100)

@@ -14,8 +14,7 @@ from sklearn.datasets import load_digits, make_moons
 from tg_crepe import GraphWarning, knn_graph
 from tg_crepe.distributed import Manifest, NodeLabels, Shard, build_graph, open_shard
 from tg_crepe.distributed import ring_neighbors as search
-from tg_crepe.distributed.partition_files import write_features
-from tg_crepe.distributed.partition_rows import FeatureRows
+from tg_crepe.distributed.feature_files import FeatureRows, write_features
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.graph import neighbors
 

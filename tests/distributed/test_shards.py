@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tg_crepe.distributed import Manifest, Shard, ShardError, open_shard, write_shards
-from tg_crepe.distributed.partition_report import PartitionReport, ShardSize
+from tg_crepe.distributed.partition import PartitionReport, ShardSize
 from tg_crepe.distributed.shard import cut_shard
 
 PARTS = 3

@@ -5,7 +5,7 @@ import torch
 from helpers import random_graph
 from rank_threads import ThreadTransport, run_threads
 
-from tg_crepe.distributed.part_graph import part_graph
+from tg_crepe.distributed.inference import part_graph
 from tg_crepe.distributed.shard import cut_shard
 from tg_crepe.graph.sparse import SharedMatrix
 from tg_crepe.graph.spectrum import normalised_adjacency

@@ -29,10 +29,10 @@ def holds_shards(path: Path) -> bool:
 
 
 def propagate_shards(folder: Path, out: Path, model: str, force: bool, as_json: bool, timeout: float) -> None:
-    """Infers the labels of all nodes of the shards and writes a folder with one table a process."""
+    """Infers the labels of all nodes of the shards and writes a folder with one table per process."""
     with _quiet_but_for_the_first():
         from tg_crepe.distributed import Checkpoints, build_graph, open_shard, propagate, write_tables
-        from tg_crepe.distributed.launch import process_group
+        from tg_crepe.distributed.processes import process_group
         from tg_crepe.distributed.ring import Ring
         from tg_crepe.models import get_energy_model
 
@@ -58,7 +58,7 @@ def propagate_shards(folder: Path, out: Path, model: str, force: bool, as_json: 
 def _quiet_but_for_the_first() -> Iterator[None]:
     """Bad input is told once: all processes know of it, and one of them says so."""
     from tg_crepe.cli.app import USAGE_ERROR
-    from tg_crepe.distributed.lost_rank import LostRankError
+    from tg_crepe.distributed.processes import LostRankError
 
     try:
         yield
@@ -72,7 +72,7 @@ def _quiet_but_for_the_first() -> Iterator[None]:
 
 def _prepare(out: Path, force: bool) -> None:
     """Makes the folder of results; what an interrupted run kept there stays."""
-    from tg_crepe.distributed.launch import was_restarted
+    from tg_crepe.distributed.processes import was_restarted
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"'--out' must be a folder for the results of shards, got the file {out}")

@@ -144,7 +144,7 @@ def _divide_features(
 
 
 def _count_rows(path: Path) -> int:
-    from tg_crepe.distributed.partition_rows import FeatureRows
+    from tg_crepe.distributed.feature_files import FeatureRows
 
     return FeatureRows(path).num_nodes
 

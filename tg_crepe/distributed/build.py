@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.distributed.manifest import Manifest, ShardError
-from tg_crepe.distributed.partition_report import PartitionReport, ShardSize
+from tg_crepe.distributed.partition import PartitionReport, ShardSize
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.distributed.ring_neighbors import RingNeighbors, ring_neighbors
 from tg_crepe.distributed.shard import Shard, shard_of_rows

@@ -1,14 +1,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tg_crepe.distributed.host_transport import find_transport
-from tg_crepe.distributed.traffic import Traffic
-from tg_crepe.distributed.transport import Transport
+from tg_crepe.distributed.transport import ProcessTransport, Transport
 from tg_crepe.graph.communicator import Exchange
+
+
+@dataclass
+class Traffic:
+    """What a process has told the others.
+
+    Args:
+        exchanges (int): Halo exchanges.
+        bytes_sent (int): Bytes of own rows sent in them.
+        bytes_received (int): Bytes of halo rows received in them.
+        reductions (int): Sums and maxima over all processes.
+        bytes_reduced (int): Their size.
+    """
+
+    exchanges: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    reductions: int = 0
+    bytes_reduced: int = 0
+
+    def since(self, before: Traffic) -> Traffic:
+        """What was added since a copy was made."""
+        return Traffic(**{name: value - getattr(before, name) for name, value in vars(self).items()})
 
 
 class _Nothing:
@@ -39,7 +61,7 @@ class RankCommunicator:
         traffic: Traffic | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.transport: Transport = find_transport() if transport is None else transport
+        self.transport: Transport = ProcessTransport() if transport is None else transport
         self.rank, self.world_size = self.transport.rank, self.transport.world_size
         self.number: Tensor | None = number
         self.traffic = traffic if traffic is not None else Traffic()

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
+from tg_crepe.distributed.communicator import RankCommunicator, Traffic
 from tg_crepe.distributed.manifest import ShardError
-from tg_crepe.distributed.part_graph import part_graph
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.distributed.shard import Shard
-from tg_crepe.distributed.traffic import Traffic
+from tg_crepe.distributed.transport import Transport
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.labels import Labels, read_some_labels
 from tg_crepe.inference.result import PropagationResult
@@ -69,6 +69,25 @@ def propagate(
         return part_graph(shard, traffic), []
 
     return model.infer(labels, read_graph, u0, observers)
+
+
+def part_graph(shard: Shard, traffic: Traffic | None = None, transport: Transport | None = None) -> CanonicalGraph:
+    """The graph of a shard, which talks to those of the other ranks.
+
+    Args:
+        shard (Shard): The shard of this rank.
+        traffic (Traffic, optional): What counts bytes and calls. (default: nobody looks)
+        transport (Transport, optional): What carries out the collectives. (default: ``torch.distributed``)
+    """
+    size = shard.num_own + shard.num_halo
+    device = shard.weight.device
+    row = torch.repeat_interleave(torch.arange(shard.num_own, device=device), shard.rowptr.long().diff())
+    once = (row < shard.col).nonzero().view(-1)  # halo nodes come after all own ones
+    key, by_key = torch.sort(row[once] * size + shard.col[once])
+    edge_index = torch.stack([key // max(size, 1), key % max(size, 1)])
+    number = torch.cat([shard.node_id, shard.halo_id])
+    communicator = RankCommunicator(shard.send, shard.recv_counts, number, traffic, transport)
+    return CanonicalGraph(edge_index, shard.weight[once[by_key]], shard.num_own, communicator)
 
 
 def _read(model: EnergyModel, shard: Shard, u0: OptTensor, ring: Ring) -> Labels:

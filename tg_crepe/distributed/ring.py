@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tg_crepe.distributed.lost_rank import naming_lost_ranks
 from tg_crepe.distributed.manifest import ShardError
+from tg_crepe.distributed.processes import name_lost_ranks
 
 T = TypeVar("T")
 
@@ -30,16 +30,16 @@ class Ring:
 
     def sum(self, x: Tensor) -> Tensor:
         """The sum of a tensor over the ranks."""
-        return self._reduced(x, dist.ReduceOp.SUM)
+        return self._reduce(x, dist.ReduceOp.SUM)
 
     def max(self, x: Tensor) -> Tensor:
         """The largest of every entry over the ranks."""
-        return self._reduced(x, dist.ReduceOp.MAX)
+        return self._reduce(x, dist.ReduceOp.MAX)
 
-    def _reduced(self, x: Tensor, operation: Any) -> Tensor:
+    def _reduce(self, x: Tensor, operation: Any) -> Tensor:
         x = x.clone()
         if self.world_size > 1:
-            with naming_lost_ranks("a reduction over the ranks"):
+            with name_lost_ranks("a reduction over the ranks"):
                 dist.all_reduce(x, operation)
         return x
 
@@ -48,7 +48,7 @@ class Ring:
         if self.world_size == 1:
             return [item]
         items: list[Any] = [None] * self.world_size
-        with naming_lost_ranks("a gather"):
+        with name_lost_ranks("a gather"):
             dist.all_gather_object(items, item)
         return items
 
@@ -76,7 +76,7 @@ class Ring:
         """Every block of every rank with the rank it comes from, the next on its way while one is looked at.
 
         Args:
-            own (callable): Makes the own block of a turn, two tensors with one row a node, which may have no rows.
+            own (callable): Makes the own block of a turn, two tensors with one row per node, which may have no rows.
             turns (int): How many blocks there are, the same number on all ranks.
         """
         for turn in range(turns):
@@ -87,7 +87,7 @@ class Ring:
                 last = step == self.world_size - 1
                 coming, requests = (held, []) if last else self._pass_on(held, rows[source - 1])
                 yield source, *held
-                with naming_lost_ranks("the passing on of a block"):
+                with name_lost_ranks("the passing on of a block"):
                     for request in requests:
                         request.wait()
                 held = coming
@@ -113,7 +113,7 @@ class Ring:
         if self.world_size == 1:
             return counts, list(tensors)
         received, arrived = torch.empty_like(counts), []
-        with naming_lost_ranks("an exchange of edges"):
+        with name_lost_ranks("an exchange of edges"):
             dist.all_to_all_single(received, counts)
             for tensor in tensors:
                 arrived.append(tensor.new_empty(int(received.sum()), *tensor.shape[1:]))

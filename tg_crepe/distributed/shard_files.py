@@ -1,4 +1,4 @@
-"""Shards in a folder: one folder a part with memory-mapped arrays, and a manifest that is written last.
+"""Shards in a folder: one folder per part with memory-mapped arrays, and a manifest that is written last.
 
 .. code-block:: text
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tg_crepe._files import atomic_file
 from tg_crepe.distributed.manifest import Manifest, ShardError, file_record, part_name
-from tg_crepe.distributed.partition_report import PartitionReport, ShardSize
+from tg_crepe.distributed.partition import PartitionReport, ShardSize
 from tg_crepe.distributed.shard import Shard
 
 #: What a part may hold about its nodes.

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tg_crepe.distributed.lost_rank import naming_lost_ranks
+from tg_crepe.distributed.processes import name_lost_ranks
 from tg_crepe.graph.communicator import Exchange
 
 #: Up to so many ranks on CPUs everybody tells everybody: one hop, where the ring of gloo's reduction takes 2 (P − 1).
@@ -42,7 +42,7 @@ class _UnderWay:
 
     def wait(self) -> None:
         """Returns when the rows are there."""
-        with naming_lost_ranks("a halo exchange"):
+        with name_lost_ranks("a halo exchange"):
             self._work.wait()
 
 
@@ -56,7 +56,7 @@ class ProcessTransport:
 
     def all_reduce(self, x: Tensor, largest: bool) -> None:
         """Replaces every entry by its sum over the ranks, or by the largest."""
-        with naming_lost_ranks("a sum over the ranks"):
+        with name_lost_ranks("a sum over the ranks"):
             if x.device.type == "cpu" and self.world_size <= FEW:
                 held = x.new_empty(self.world_size, x.numel())
                 dist.all_to_all_single(held, x.view(1, -1).repeat(self.world_size, 1))
@@ -67,7 +67,7 @@ class ProcessTransport:
     def all_gather(self, x: Tensor) -> list[Tensor]:
         """The tensors of all ranks, which have the same shape."""
         held = [torch.empty_like(x) for _ in range(self.world_size)]
-        with naming_lost_ranks("a gather"):
+        with name_lost_ranks("a gather"):
             dist.all_gather(held, x)
         return held
 
@@ -75,6 +75,6 @@ class ProcessTransport:
         self, incoming: Tensor, outgoing: Tensor, recv_counts: list[int], send_counts: list[int]
     ) -> Exchange:
         """Begins an :func:`torch.distributed.all_to_all_single`."""
-        with naming_lost_ranks("a halo exchange"):
+        with name_lost_ranks("a halo exchange"):
             work = dist.all_to_all_single(incoming, outgoing, recv_counts, send_counts, async_op=True)
         return _UnderWay(work, incoming, outgoing)
