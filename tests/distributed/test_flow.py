@@ -16,6 +16,7 @@ from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.inference import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
 from tg_crepe.graph import canonical_graph
+from tg_crepe.inference import volumes
 from tg_crepe.models.registry import ENERGY_MODELS
 from tg_crepe.solvers.backends import make_backend
 from tg_crepe.solvers.problem import InnerProblem
@@ -111,7 +112,9 @@ def test_one_label_a_class_takes_restarts_and_eigenvectors_too():
     assert_same(together(model, problem, 2)[0], alone(model, problem), 1e-5)
 
 
-def test_class_volumes_are_matched_over_all_ranks():
+@pytest.mark.parametrize("shared", [0, 10_000], ids=["by counts", "by all scores"])
+def test_class_volumes_are_matched_over_all_ranks(monkeypatch, shared):
+    monkeypatch.setattr(volumes, "_SHARED", shared)
     problem = digits(torch.float64, num_nodes=150, labels=2)
     model = get_energy_model("lgc", tol=1e-12, bind_volume="uniform")
     assert_same(together(model, problem, 3)[0], alone(model, problem), 1e-9)
