@@ -55,7 +55,7 @@ def make_problem(nodes: int, classes: int, k: int) -> tuple[CanonicalGraph, torc
     rng = np.random.default_rng(100)
     x = rng.random((nodes, 2))
     cells = (x * (1 << 15)).astype(np.int64)
-    x = x[np.argsort(_interleaved(cells[:, 0]) | (_interleaved(cells[:, 1]) << 1))]
+    x = x[np.argsort(_interleave(cells[:, 0]) | (_interleave(cells[:, 1]) << 1))]
     distance, index = cKDTree(x).query(x, k + 1)
     weight = torch.from_numpy(np.exp(-4 * (distance[:, 1:] / distance[:, -1:]) ** 2).ravel()).float()
     pairs = torch.from_numpy(np.stack([np.repeat(np.arange(nodes), k), index[:, 1:].ravel()]))
@@ -64,7 +64,7 @@ def make_problem(nodes: int, classes: int, k: int) -> tuple[CanonicalGraph, torc
     return graph, y, torch.from_numpy(rng.random(nodes) < 0.01)
 
 
-def _interleaved(x: np.ndarray) -> np.ndarray:
+def _interleave(x: np.ndarray) -> np.ndarray:
     """The bits of 16-bit numbers with a zero after each."""
     for shift, keep in ((8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555)):
         x = (x | (x << shift)) & keep
@@ -158,7 +158,7 @@ def measure(
         "halo": most["halo"],
         "edge cut": report.cut,
         "exchanges": ranks[0]["exchanges"],
-        "MB a rank": sum(rank["bytes_sent"] + rank["bytes_received"] for rank in ranks) / world / 1e6,
+        "MB per rank": sum(rank["bytes_sent"] + rank["bytes_received"] for rank in ranks) / world / 1e6,
         "model MB": 2 * sum(rank["halo"] for rank in ranks) * width * ranks[0]["exchanges"] / world / 1e6,
         "reductions": ranks[0]["reductions"],
         "kB reduced": ranks[0]["bytes_reduced"] / 1e3,
@@ -232,9 +232,14 @@ def speed(options: argparse.Namespace, graph: CanonicalGraph, y: torch.Tensor, m
         print(row, flush=True)
     table = [{"repeat": number, **row} for number, row in enumerate(rows, start=1)]
     quiet = [row for row in rows if max(row["one, others"], row["two, others"]) < 0.1]
-    for name, some in (("median", rows), (f"median of {len(quiet)} quiet", quiet)):
+    for name, of, some in (
+        ("median", statistics.median, rows),
+        ("least", min, rows),
+        ("most", max, rows),
+        (f"median of {len(quiet)} quiet", statistics.median, quiet),
+    ):
         if some:
-            table.append({"repeat": name, **{key: statistics.median(row[key] for row in some) for key in rows[0]}})
+            table.append({"repeat": name, **{key: of(row[key] for row in some) for key in rows[0]}})
             print(table[-1], flush=True)
     machine.write_csv(table, options.out / "distributed_speed.csv")
 

@@ -169,12 +169,9 @@ def wrong(problem: SharedProblem) -> dict[str, str]:
 
 def collectives() -> dict[str, Any]:
     """One of each on nodes 0 1 | 2, with the edges 0–1 and 1–2."""
-    rank = dist.get_rank()
+    rank, communicator = dist.get_rank(), _three_nodes()
     first = rank == 0
-    send = [torch.tensor([], dtype=torch.long), torch.tensor([1])] if first else [torch.tensor([0]), torch.tensor([])]
-    number = torch.tensor([0, 1, 2]) if first else torch.tensor([2, 1])
-    communicator = RankCommunicator(send, [0, 1] if first else [1, 0], number)
-    own = number[: 2 if first else 1]
+    own = torch.tensor([0, 1]) if first else torch.tensor([2])
     restricted, kept = communicator.restricted(own != 1)
     return {
         "sum": communicator.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
@@ -189,22 +186,28 @@ def collectives() -> dict[str, Any]:
     }
 
 
+def _three_nodes() -> RankCommunicator:
+    first = dist.get_rank() == 0
+    send = [torch.tensor([], dtype=torch.long), torch.tensor([1])] if first else [torch.tensor([0]), torch.tensor([])]
+    number = torch.tensor([0, 1, 2]) if first else torch.tensor([2, 1])
+    return RankCommunicator(send, [0, 1] if first else [1, 0], number)
+
+
 def silent_rank() -> None:
-    """The last rank does not come to a sum."""
-    communicator = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
-    if dist.get_rank() == dist.get_world_size() - 1:
-        time.sleep(4)
+    """The second rank does not come to a halo exchange."""
+    if dist.get_rank() == 1:
+        time.sleep(2)
         os._exit(0)
-    communicator.sum(torch.zeros(1))
+    _three_nodes().halo(torch.zeros(2, 1))
 
 
 def dead_rank() -> None:
     """The last rank ends before a sum."""
-    communicator = RankCommunicator([torch.tensor([])] * 2, [0, 0], torch.tensor([]))
     dist.barrier()
     if dist.get_rank() == dist.get_world_size() - 1:
         os._exit(0)
-    communicator.sum(torch.zeros(1))
+    nothing = torch.tensor([])
+    RankCommunicator([nothing] * dist.get_world_size(), [0] * dist.get_world_size(), nothing).sum(torch.zeros(1))
 
 
 class _Killing(Checkpoints):
