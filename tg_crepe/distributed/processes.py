@@ -35,7 +35,7 @@ def name_lost_ranks(what: str) -> Iterator[None]:
 def _absent(rank: int, world_size: int) -> list[int]:
     """Who does not answer: everybody to whom the collective has failed leaves a note in the common store."""
     try:
-        store: Any = dist.distributed_c10d._get_default_store()
+        store: Any = dist.distributed_c10d._get_default_store()  # torch has no public name for it
         store.set(f"tg_crepe/present/{rank}", "yes")
         return _call_roll(lambda other: bool(store.check([f"tg_crepe/present/{other}"])), world_size)
     except (RuntimeError, OSError, ValueError):
