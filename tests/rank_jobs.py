@@ -25,7 +25,7 @@ from torch import Tensor
 
 from tg_crepe.distributed import Checkpoints, Shard, ShardError, Traffic, propagate
 from tg_crepe.distributed.communicator import RankCommunicator
-from tg_crepe.models import CrepePropagation, EnergyModel, get_energy_model
+from tg_crepe.models import CrepePropagation, EnergyModel, Recipe, get_energy_model
 
 #: A server that has imported everything and forks the ranks: each of them would need seconds for it.
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -152,7 +152,7 @@ def wrong(problem: SharedProblem) -> dict[str, str]:
     cases = {
         "classes": (CrepePropagation(), replace(shard, num_classes=3) if second else shard),
         "dtype": (CrepePropagation(), replace(shard, weight=shard.weight.double()) if second else shard),
-        "model": (CrepePropagation(eps=0.5 if second else 1.0), shard),
+        "model": (CrepePropagation(Recipe(eps=0.5 if second else 1.0)), shard),
         "labels": (CrepePropagation(), replace(shard, y=None) if second else shard),
         "mask": (CrepePropagation(), replace(shard, mask=torch.zeros_like(shard.mask))),
         "world": (CrepePropagation(), replace(shard, world_size=3) if second else shard),

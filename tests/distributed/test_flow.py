@@ -50,9 +50,9 @@ def assert_same(found: dict[str, torch.Tensor], expected, tolerance: float) -> N
         torch.testing.assert_close(found[name], value, atol=tolerance * float(value.abs().max()), rtol=0)
 
 
-def fixed_flow(**options: object) -> CrepePropagation:
+def fixed_flow(constants: dict[str, object] | None = None, **options: object) -> CrepePropagation:
     """The flow from a given start with a fixed number of iterations, without a solver that stops by a tolerance."""
-    return CrepePropagation(Recipe(reweight_rounds=0, **options), bind_volume="uniform")
+    return CrepePropagation(Recipe(reweight_rounds=0, **(constants or {})), class_volume="uniform", **options)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -207,7 +207,8 @@ def test_an_iteration_tells_each_halo_row_once_and_reduces_nothing(dtype):
 def test_a_whole_flow_reduces_at_most_three_scalars_an_iteration_beside_its_outer_steps():
     """Looks at the gap come every ten iterations and reduce L + 5 numbers; outer steps have their own sums."""
     problem = digits()
-    short, long = (together(fixed_flow(inner_iterations=n), problem, 2, u0=problem.start())[1][0] for n in (10, 40))
+    models = (fixed_flow({"inner_iterations": n}) for n in (10, 40))
+    short, long = (together(model, problem, 2, u0=problem.start())[1][0] for model in models)
     iterations = long.exchanges - short.exchanges
     assert iterations >= 6 * 30
     assert long.reductions - short.reductions <= 3 * iterations
@@ -217,8 +218,8 @@ def test_a_whole_flow_reduces_at_most_three_scalars_an_iteration_beside_its_oute
 def test_an_outer_step_reduces_what_is_due_together_in_one_message():
     problem = digits()
     # The paper's soft labels: how often the search for a temperature looks depends on the scores.
-    options = {"time_step": 1.0, "soft_label": "relative"}
-    few, more = (together(fixed_flow(max_steps=n, **options), problem, 2, u0=problem.start())[1][0] for n in (2, 6))
+    models = (fixed_flow({"time_step": 1.0, "max_steps": n}, soft_label="relative") for n in (2, 6))
+    few, more = (together(model, problem, 2, u0=problem.start())[1][0] for model in models)
     # The sums of H, q and the step, the norm and the violations, four digits of the quantile and a look at the gap.
     assert more.reductions - few.reductions <= 4 * 13
 
