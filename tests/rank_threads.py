@@ -31,7 +31,8 @@ class _Table:
     def __init__(self, world_size: int) -> None:
         self._barrier = threading.Barrier(world_size, timeout=120)
         self.turn = threading.Lock()  # one rank computes at a time: they would only get in each other's way
-        self.items: list[Any] = [None] * world_size
+        # Two, used in turn: nobody lays down the next item but one before all have read this one.
+        self.items: list[list[Any]] = [[None] * world_size for _ in range(2)]
 
     def meet(self) -> None:
         """Waits for the others, and lets them work meanwhile."""
@@ -47,14 +48,14 @@ class _Table:
 
 class ThreadTransport:
     def __init__(self, rank: int, world_size: int, table: _Table) -> None:
-        self.rank, self.world_size, self._table = rank, world_size, table
+        self.rank, self.world_size, self._table, self._count = rank, world_size, table, 0
 
     def _everybody(self, item: Any) -> list[Any]:
-        self._table.items[self.rank] = item
+        items = self._table.items[self._count % 2]
+        self._count += 1
+        items[self.rank] = item
         self._table.meet()
-        items = list(self._table.items)
-        self._table.meet()
-        return items
+        return list(items)
 
     def all_reduce(self, x: Tensor, largest: bool) -> None:
         items = torch.stack(self._everybody(x.clone()))
