@@ -9,7 +9,7 @@ parts are blocks along a space-filling order. Every process has one thread.
 
 - ``table``: every process is started anew; its peak is what it holds, its shard included, above what imports and
   compiled code took. Bytes are those of all halo exchanges of a rank; beside bytes and peak stands what the model of
-  ``docs/scaling.md`` says. The wall clock of more processes than there are cores says nothing and is left out.
+  ``docs/scaling.md`` says.
 - ``speed``: one process and two in turn, several times within one run. Processor seconds (of the busier rank) are what
   the wall clock would be if nobody else used the machine and no rank waited for the other; "others" are the cores that
   other work took meanwhile, and rounds in which it took less than a tenth of one have a median of their own.
@@ -101,11 +101,11 @@ def settle(classes: int) -> None:
     CrepePropagation().propagate(node % classes, ring, node < 4 * classes)
 
 
-def timed(shard: Shard, traffic: Traffic | None = None) -> tuple[torch.Tensor, float, float]:
-    """The labels of a shard, the seconds and the processor seconds that they took."""
+def timed(shard: Shard) -> tuple[float, float]:
+    """The seconds and the processor seconds that the labels of a shard take."""
     start, used = time.perf_counter(), time.process_time()
-    label = propagate(CrepePropagation(), shard, traffic=traffic).label
-    return label, time.perf_counter() - start, time.process_time() - used
+    propagate(CrepePropagation(), shard)
+    return time.perf_counter() - start, time.process_time() - used
 
 
 def _memory(name: str) -> int:
@@ -122,15 +122,13 @@ def run(rank: int, world: int, port: int, classes: int, folder: str) -> None:
     before, traffic = _memory("VmRSS"), Traffic()
     shard = open_shard(folder, rank, world)
     dist.barrier()
-    label, seconds, used = timed(shard, traffic)
+    label = propagate(CrepePropagation(), shard, traffic=traffic).label
     counted = {
         "own": shard.num_own,
         "halo": shard.num_halo,
         "slots": shard.col.numel(),
         "peak": _memory("VmHWM") - before,
         "whole": _memory("VmHWM"),
-        "seconds": seconds,
-        "used": used,
     }
     torch.save({**counted, **asdict(traffic), "label": label, "node": shard.node_id}, f"{folder}/{rank}.pt")
     dist.barrier()
@@ -148,7 +146,7 @@ def measure(
     label = torch.empty_like(y)
     for rank in ranks:
         label[rank["node"]] = rank["label"]
-    most = {name: max(rank[name] for rank in ranks) for name in ("own", "halo", "peak", "whole", "seconds", "used")}
+    most = {name: max(rank[name] for rank in ranks) for name in ("own", "halo", "peak", "whole")}
     width = 4 * classes
     # docs/scaling.md: the dual, the graph and the shard, thirty arrays of own rows and two of the halo.
     held = max(rank["slots"] * (width + 34) + 30 * width * rank["own"] + 2 * width * rank["halo"] for rank in ranks)
@@ -165,8 +163,6 @@ def measure(
         "peak MB": most["peak"] / 1e6,
         "model peak MB": held / 1e6,
         "whole process MB": most["whole"] / 1e6,
-        "processor seconds": most["used"],
-        "seconds": most["seconds"] if world <= (os.cpu_count() or 1) else float("nan"),
     }
     return row, label
 
@@ -199,13 +195,13 @@ def take_turns(rank: int, ports: list[int], classes: int, alone: str, shared: st
         row = {}
         if rank == 0:
             shard, busy = open_shard(alone, 0, 1), _busy()
-            _, row["one"], row["one, processor"] = timed(shard)
+            row["one"], row["one, processor"] = timed(shard)
             row["one, others"] = (_busy() - busy - row["one, processor"]) / row["one"]
         join(rank, 2, port)
         shard = open_shard(shared, rank, 2)
         dist.barrier()
         busy = _busy()
-        _, row["two"], used = timed(shard)
+        row["two"], used = timed(shard)
         busy = _busy() - busy
         both = [torch.zeros(2, dtype=torch.float64) for _ in range(2)]
         dist.all_gather(both, torch.tensor([row["two"], used], dtype=torch.float64))
