@@ -160,7 +160,7 @@ class Watch(Callback):
 def make_trainer(
     dataset: ImageDataset, mask: Tensor, source: str, config: TrainingConfig
 ) -> tuple[HybridTrainer, Watch]:
-    """The trainer of a run on the small network, whose first weights follow from the seed alone, and what watches it."""
+    """A trainer of the small network, whose first weights follow from the seed alone, and what watches it."""
     shape = dataset.images.shape
     small = get_backbone("small_cnn", shape[1], dataset.num_classes, min(shape[2:]), seed=config.seed)
     watch = Watch(Remembering(small.to(memory_format=torch.channels_last)))  # a quarter quicker on a processor

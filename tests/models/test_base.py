@@ -209,6 +209,7 @@ def test_a_data_object_may_name_the_classes_and_a_start_and_gets_the_whole_resul
     data.u0 = first.propagation.u
     with pytest.warns(GraphWarning):
         again = model(data)
+    with pytest.warns(GraphWarning):
         expected = model.propagate(data.y, data.edge_index, data.train_mask, data.edge_weight, 5, data.u0)
     assert_same(again.propagation, expected)
 
