@@ -26,14 +26,17 @@ from tg_crepe.inference.soft_labels import certainty, relative_weights
 from tg_crepe.nn import get_backbone
 from tg_crepe.training import (
     Augment,
+    Callback,
     HybridTrainer,
+    MixedBatch,
+    NetworkLabels,
+    TrainingConfig,
     area_under_curve,
     error_rate,
     expected_calibration_error,
     extract_features,
     fit_temperature,
 )
-from tg_crepe.training.pseudo_labels import labels_from_network
 
 Row = dict[str, Value]
 
@@ -126,39 +129,42 @@ class Remembering(nn.Module):
         return self.head(self.features(x))
 
 
-class WatchedTrainer(HybridTrainer):
-    """A trainer that compares network and energy whenever pseudo-labels are made."""
+class Watch(Callback):
+    """Compares network and energy whenever pseudo-labels are made.
 
-    network: Remembering
-    looks: list[Row]  # one a set of pseudo-labels; the last is that of the finished network
-    steps: dict[int, int]  # by epoch
+    Args:
+        network (Remembering): The network.
+    """
 
-    @classmethod
-    def make(cls, dataset: ImageDataset, mask: Tensor, source: str, **options: Any) -> WatchedTrainer:
-        """The trainer of a run on the small network; its first weights follow from the seed alone."""
-        config, shape = options["config"], dataset.images.shape
-        small = get_backbone("small_cnn", shape[1], dataset.num_classes, min(shape[2:]), seed=config.seed)
-        network = Remembering(small.to(memory_format=torch.channels_last))  # a quarter quicker on a processor
-        trainer = cls(dataset, mask, network, source, **options)
-        trainer.network, trainer.looks, trainer.steps = network, [], {}
-        return trainer
+    def __init__(self, network: Remembering) -> None:
+        self.network = network
+        self.looks: list[Row] = []  # one per set of pseudo-labels; the last is that of the finished network
+        self.steps: dict[int, int] = {}  # by epoch
 
-    def _refresh(self, interrupt: Any) -> dict[str, float]:
-        self.network.seen.clear()
-        seconds = super()._refresh(interrupt)
+    def on_labels_end(self, trainer: HybridTrainer) -> None:
+        """Looks at what the pseudo-labels were made of."""
         if self.network.seen:
-            u = None if self._energy_run is None else self._energy_run.u
-            self.looks.append({"epoch": self._epoch} | look(self.network.logits(), self.data, self.dataset, u))
-        return seconds
+            u = trainer.data.propagation.u if "propagation" in trainer.data else None
+            row = look(self.network.logits(), trainer.data, trainer.dataset, u)
+            self.looks.append({"epoch": trainer.epoch} | row)
 
-    def _train_step(self, *arguments: Any) -> Tensor:
-        self.steps[self._epoch] = self.steps.get(self._epoch, 0) + 1
-        return super()._train_step(*arguments)
+    def on_batch_end(self, trainer: HybridTrainer, batch: MixedBatch, loss: Tensor) -> None:
+        """Counts the steps."""
+        self.steps[trainer.epoch] = self.steps.get(trainer.epoch, 0) + 1
 
-    def _test_logits(self) -> Tensor | None:
-        logits = super()._test_logits()
+    def on_epoch_end(self, trainer: HybridTrainer) -> None:
+        """Forgets the features of the test images."""
         self.network.seen.clear()
-        return logits
+
+
+def make_trainer(
+    dataset: ImageDataset, mask: Tensor, source: str, config: TrainingConfig
+) -> tuple[HybridTrainer, Watch]:
+    """A trainer of the small network, whose first weights follow from the seed alone, and what watches it."""
+    shape = dataset.images.shape
+    small = get_backbone("small_cnn", shape[1], dataset.num_classes, min(shape[2:]), seed=config.seed)
+    watch = Watch(Remembering(small.to(memory_format=torch.channels_last)))  # a quarter quicker on a processor
+    return HybridTrainer(dataset, mask, watch.network, source, config, callbacks=[watch]), watch
 
 
 def _per_cent(value: float | None) -> Value:
@@ -233,18 +239,14 @@ def run_cell(cell: Cell, features: Path | None = None) -> list[Row]:
     dataset = case.load()
     mask = draw_labels(case, dataset, seed)
     start = time.process_time()
-    trainer = WatchedTrainer.make(
-        replace(dataset, test=dataset.test[: case.setting.watched]),
-        mask,
-        source,
-        config=case.config(str(point["piece"]), seed),
-    )
+    watched = replace(dataset, test=dataset.test[: case.setting.watched])
+    trainer, watch = make_trainer(watched, mask, source, case.config(str(point["piece"]), seed))
     history = trainer.fit().history
     cpu_seconds = time.process_time() - start
-    rows = [_epoch_row(found, trainer) for found in history]
-    model = trainer.network.eval()
-    last = trainer.looks[-1] if trainer.looks else look_of_supervised(model, trainer.data, dataset)
-    final: Row = {"epoch": len(history), "phase": "final", "steps": sum(trainer.steps.values())}
+    rows = [_epoch_row(found, watch) for found in history]
+    model = watch.network.eval()
+    last = watch.looks[-1] if watch.looks else look_of_supervised(model, trainer.data, dataset)
+    final: Row = {"epoch": len(history), "phase": "final", "steps": sum(watch.steps.values())}
     final |= {name: sum(float(row[name]) for row in rows) for name in SECONDS if name != "cpu_seconds"}
     final |= {"cpu_seconds": cpu_seconds}
     if len(dataset.test):
@@ -254,20 +256,19 @@ def run_cell(cell: Cell, features: Path | None = None) -> list[Row]:
     return [*rows, _empty() | last | final]
 
 
-def _epoch_row(found: Mapping[str, Any], trainer: WatchedTrainer) -> Row:
+def _epoch_row(found: Mapping[str, Any], watch: Watch) -> Row:
     """A row of the trainer's history with what was seen when its pseudo-labels were made."""
-    looks = {row["epoch"]: row for row in trainer.looks[:-1]}
+    looks = {row["epoch"]: row for row in watch.looks[:-1]}
     row = _empty() | looks.get(found["epoch"], {})
     row |= {name: found[name] for name in ("epoch", "phase", "loss", *SECONDS) if name in found}
-    return row | {"steps": trainer.steps[found["epoch"]], "test_error": _per_cent(found["error"])}
+    return row | {"steps": watch.steps[found["epoch"]], "test_error": _per_cent(found["error"])}
 
 
 def look_of_supervised(model: nn.Module, data: Data, dataset: ImageDataset) -> Row:
     """What a network says of the images without a label that it has never seen."""
     logits = outputs_of(model, dataset, dataset.train)
-    seen = Data(y=data.y, train_mask=data.train_mask)
-    labels_from_network(logits, seen, dataset.num_classes, align=False)
-    return look(logits, seen, dataset, None)
+    seen = Data(y=data.y, train_mask=data.train_mask, logits=logits)
+    return look(logits, NetworkLabels().label(seen), dataset, None)
 
 
 def _empty() -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import torch
 
 from tg_crepe.datasets import ImageDataset
-from tg_crepe.training import HybridTrainer, TrainingConfig, TrainingResult
+from tg_crepe.training import HybridTrainer, TrainingConfig
 
 CONFIG = TrainingConfig(
     epochs=4, warmup_epochs=1, warmup_passes=2, k=5, batch_size=16, augmentation="weak", flip=False, seed=3
@@ -63,16 +64,22 @@ def labelled() -> torch.Tensor:
     return torch.arange(NUM_TRAIN) < NUM_LABELLED
 
 
-def fit(
-    run: Path | None = None, resume: bool = False, dataset: ImageDataset | None = None, **options
-) -> TrainingResult:
+def fit(run: Path | None = None, resume: bool = False, dataset: ImageDataset | None = None, **options) -> HybridTrainer:
     """Trains with the settings above, or with others."""
-    trainer_options = {name: options.pop(name) for name in ("energy", "backbone", "verbose") if name in options}
+    trainer_options = {
+        name: options.pop(name) for name in ("source", "backbone", "verbose", "callbacks") if name in options
+    }
     config = replace(CONFIG, **options)
     return HybridTrainer(dataset or blobs(), labelled(), config=config, run=run, **trainer_options).fit(resume)
 
 
-def weights(result: TrainingResult) -> dict[str, torch.Tensor]:
+def environment() -> dict[str, str]:
+    """What a process needs that imports this file and the package that is being tested."""
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+
+
+def weights(result: HybridTrainer) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in result.model.state_dict().items()}
 
 

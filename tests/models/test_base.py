@@ -199,6 +199,21 @@ def test_compose_from_features_to_pseudo_labels_and_back_from_disk(tmp_path):
     assert float((data.pseudo_y != y).double().mean()) < 0.05
 
 
+def test_a_data_object_may_name_the_classes_and_a_start_and_gets_the_whole_result(model):
+    data = make_data()
+    data.num_classes = 5
+    with pytest.warns(GraphWarning, match=r"class\(es\)"):
+        first = model(data)
+    assert first.propagation.u.shape == first.pseudo_prob.shape == (90, 5)
+    assert first.propagation.label is first.pseudo_y
+    data.u0 = first.propagation.u
+    with pytest.warns(GraphWarning):
+        again = model(data)
+    with pytest.warns(GraphWarning):
+        expected = model.propagate(data.y, data.edge_index, data.train_mask, data.edge_weight, 5, data.u0)
+    assert_same(again.propagation, expected)
+
+
 @pytest.mark.parametrize(
     "name",
     ["crepe_propagation", "lgc", "harmonic", "nearest_neighbor", "random_walk", "wnll", "poisson", "centered_kernel"],

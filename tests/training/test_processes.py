@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from training_runs import environment
 
 pytest.importorskip("accelerate", reason="training needs the extra 'train'")
 pytest.importorskip("torchmetrics", reason="training needs the extra 'train'")
@@ -16,9 +16,10 @@ SCRIPT = Path(__file__).with_name("two_processes.py")
 
 def launch(out: Path, *launcher: str) -> None:
     out.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *launcher, str(SCRIPT), str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**environment(), "OMP_NUM_THREADS": "1"}, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 

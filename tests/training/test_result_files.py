@@ -36,7 +36,7 @@ def test_the_last_flow_is_kept_with_images_of_what_to_label_next(tmp_path, multi
 
 
 def test_a_model_without_a_flow_keeps_none(tmp_path):
-    fit(tmp_path / "run", epochs=2, energy="lgc")
+    fit(tmp_path / "run", epochs=2, source="lgc")
     assert RunFolder.open(tmp_path / "run").read_result().flow_u is None
-    fit(tmp_path / "network", epochs=2, energy="network")
+    fit(tmp_path / "network", epochs=2, source="network")
     assert RunFolder.open(tmp_path / "network").read_result().flow_u is None

@@ -10,9 +10,9 @@ from training_runs import CONFIG, NUM_LABELLED, NUM_TRAIN, Watched, blobs, fit, 
 
 from tg_crepe import GraphWarning, Harmonic
 from tg_crepe.datasets import RandomLabelSplit
-from tg_crepe.models.base import EnergyModel
 from tg_crepe.models.registry import ENERGY_MODELS
-from tg_crepe.training import ClassWeights, HybridTrainer, TrainingConfig
+from tg_crepe.training import ClassWeights, HybridLoss, HybridTrainer, TrainingConfig
+from tg_crepe.training.sources import PSEUDO_LABELS
 
 pytest.importorskip("accelerate", reason="training needs the extra 'train'")
 pytest.importorskip("torchmetrics", reason="training needs the extra 'train'")
@@ -34,7 +34,7 @@ def poisoned(multi_label: bool = False):
     return replace(dataset, targets=targets)
 
 
-@pytest.mark.parametrize("options", [{}, {"energy": "network", "align_classes": True}, {"soft_targets": True}])
+@pytest.mark.parametrize("options", [{}, {"source": "network", "align_classes": True}, {"soft_targets": True}])
 def test_the_truth_of_unlabelled_images_changes_no_bit_of_the_weights(options):
     true, noisy = fit(**options), fit(dataset=poisoned(), **options)
     assert all(torch.equal(value, weights(noisy)[name]) for name, value in weights(true).items())
@@ -56,18 +56,8 @@ def test_unlabelled_truth_is_not_in_the_state(result):
 
 def test_the_state_of_an_epoch_is_one_data_object(result):
     data = result.data
-    fields = {
-        "x",
-        "edge_index",
-        "edge_weight",
-        "y",
-        "train_mask",
-        "pseudo_y",
-        "pseudo_prob",
-        "certainty",
-        "pseudo_mask",
-    }
-    assert set(data.keys()) == fields
+    given, graph = {"x", "y", "train_mask", "num_classes"}, {"edge_index", "edge_weight"}
+    assert set(data.keys()) == given | graph | set(PSEUDO_LABELS) | {"propagation"}
     torch.testing.assert_close(data.x.norm(dim=1), torch.ones(NUM_TRAIN))
     assert data.pseudo_prob.shape == (NUM_TRAIN, 3)
     assert torch.equal(data.pseudo_mask, ~labelled())
@@ -110,33 +100,27 @@ def test_dropout_depends_on_the_seed_alone():
     )
 
 
-@pytest.mark.parametrize("energy", [*sorted(ENERGY_MODELS), "network", "none"])
+@pytest.mark.parametrize("source", [*sorted(ENERGY_MODELS), "network", "none"])
 @pytest.mark.filterwarnings("ignore::tg_crepe.warnings.ConvergenceWarning")
-def test_every_energy_runs(energy):
-    trained = fit(energy=energy, epochs=2)
+def test_every_source_runs(source):
+    trained = fit(source=source, epochs=2)
     assert [row["phase"] for row in trained.history] == ["warm-up", "hybrid"]
-    assert ("pseudo_y" in trained.data) == (energy != "none")
-    assert ("edge_index" in trained.data) == (energy not in ("none", "network"))
-
-
-def test_an_energy_model_can_be_given(result):
-    assert fit(energy=Harmonic(), epochs=2).final["pseudo_error"] is not None
-    with pytest.raises(ValueError, match="'energy' must be one of 'network', 'none', 'crepe'"):
-        fit(energy="crêpe")
+    assert ("pseudo_y" in trained.data) == (source != "none")
+    assert ("edge_index" in trained.data) == (source not in ("none", "network"))
 
 
 def test_the_supervised_baseline_takes_the_same_steps_on_the_same_labelled_images():
     seen: dict[str, list[list[int]]] = {"crepe": [], "none": []}
-    for energy, steps in seen.items():
+    for source, steps in seen.items():
         fit(
-            energy=energy, dataset=Watched.watch(blobs(), lambda step, index, steps=steps: steps.append(index.tolist()))
+            source=source, dataset=Watched.watch(blobs(), lambda step, index, steps=steps: steps.append(index.tolist()))
         )
     assert len(seen["crepe"]) == len(seen["none"])
     for mixed, alone in zip(seen["crepe"], seen["none"], strict=True):
         assert alone == [i for i in mixed if i < NUM_LABELLED]
 
 
-def test_several_labels_an_image():
+def test_an_image_may_have_several_labels():
     trained = fit(dataset=blobs(multi_label=True), epochs=8)
     assert trained.data.pseudo_y.shape == (NUM_TRAIN, 2)
     assert trained.final["auc"] > 0.9
@@ -153,17 +137,15 @@ class Starts(Harmonic):
         super().__init__()
         self._starts: list = []
 
-    def propagate(self, *arguments, u0=None, **options):
-        self._starts.append(u0)
-        answer = super().propagate(*arguments, u0=u0, **options)
-        self._last = answer.u
-        return answer
+    def forward(self, data):
+        self._starts.append(data.get("u0"))
+        return super().forward(data)
 
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_warm_start_hands_the_last_solution_on(warm):
     model = Starts()
-    fit(energy=model, warm_start=warm, epochs=3)
+    fit(source=model, warm_start=warm, epochs=3)
     assert len(model._starts) == 3  # two hybrid epochs, and the last model
     assert model._starts[0] is None
     assert all((start is not None) == warm for start in model._starts[1:])
@@ -171,7 +153,7 @@ def test_a_warm_start_hands_the_last_solution_on(warm):
 
 def test_pseudo_labels_are_kept_between_refreshes():
     model = Starts()
-    trained = fit(energy=model, refresh_every=2, epochs=6)
+    trained = fit(source=model, refresh_every=2, epochs=6)
     assert len(model._starts) == 3 + 1  # before epochs 2, 4 and 6, and for the last model
     assert [row["energy_seconds"] > 0 for row in trained.history] == [False, True, False, True, False, True]
     certainty = [row["certainty"] for row in trained.history]
@@ -207,14 +189,13 @@ def test_every_setting_has_an_effect(result, change):
 @pytest.mark.parametrize("soft", [False, True])
 def test_pseudo_labels_are_weighed_by_what_the_network_learns_of_them(multi_label, soft):
     dataset = blobs(multi_label)
-    trainer = HybridTrainer(dataset, labelled(), energy="lgc", config=replace(CONFIG, soft_targets=soft))
-    trainer.fit()
+    trainer = HybridTrainer(dataset, labelled(), source="lgc", config=replace(CONFIG, soft_targets=soft)).fit()
     chosen = trainer.data.pseudo_mask
     prob, y = trainer.data.pseudo_prob[chosen], trainer.data.pseudo_y[chosen]
     hard = ClassWeights.from_labels(y, dataset.num_classes).weight
     shares = ClassWeights.from_soft_labels(prob, multi_label).weight
     assert not torch.allclose(hard, shares)
-    found = trainer._loss(alternating=True).pseudo_class_weight
+    found = HybridLoss.from_data(trainer.data, trainer.config).pseudo_class_weight
     assert found is not None
     assert torch.equal(found.weight, shares if soft else hard)
 
@@ -227,15 +208,15 @@ def test_the_learning_rate_falls_as_a_cosine():
 class Noisy(Harmonic):
     """Warns at every call, with another number."""
 
-    def propagate(self, *arguments, **options):
+    def forward(self, data):
         self._calls = getattr(self, "_calls", 0) + 1
         warnings.warn(f"the recall is 0.99{self._calls}", GraphWarning, stacklevel=1)
-        return super().propagate(*arguments, **options)
+        return super().forward(data)
 
 
 def test_a_warning_that_comes_back_every_epoch_is_shown_once():
     with pytest.warns(GraphWarning) as caught:
-        fit(energy=Noisy())
+        fit(source=Noisy())
     assert [str(warning.message) for warning in caught] == ["the recall is 0.991"]
 
 
@@ -329,7 +310,6 @@ def test_wrong_settings_are_refused(change, message):
         TrainingConfig(**change)
 
 
-def test_energy_models_are_what_the_names_stand_for():
-    trainer = HybridTrainer(blobs(), labelled(), config=CONFIG)
-    assert isinstance(trainer.energy, EnergyModel)
-    assert repr(trainer).startswith("HybridTrainer(blobs, 13 labels, CrepePropagation")
+def test_the_repr_says_what_is_trained_on_what():
+    found = repr(HybridTrainer(blobs(), labelled(), config=CONFIG))
+    assert found.startswith("HybridTrainer(blobs, 13 labels, EnergyLabels(FeatureKNNGraph(k=5, metric='cosine'), Crepe")

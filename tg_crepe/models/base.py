@@ -43,8 +43,9 @@ class EnergyModel(BaseTransform, ABC):
     A model implements :meth:`_solve` on the part of the graph that labels reach; this class checks the input, makes
     the canonical graph, and turns scores into hard and soft labels. Called with a :class:`~torch_geometric.data.Data`
     it reads :obj:`y`, :obj:`train_mask` and the graph (:obj:`edge_index` with :obj:`edge_weight` or a 1-D
-    :obj:`edge_attr`, or :obj:`adj_t`) and writes :obj:`pseudo_y`, :obj:`pseudo_prob`, :obj:`certainty` and
-    :obj:`pseudo_mask`. :obj:`y` is read only where the mask is :obj:`True`.
+    :obj:`edge_attr`, or :obj:`adj_t`), where they are there :obj:`num_classes`, :obj:`u0` and :obj:`snapshot_nodes` of
+    :meth:`propagate`, and writes :obj:`pseudo_y`, :obj:`pseudo_prob`, :obj:`certainty`, :obj:`pseudo_mask` and the
+    whole result as :obj:`propagation`. :obj:`y` is read only where the mask is :obj:`True`.
 
     Args:
         soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.inference.soft_labels.calibrated`) or
@@ -134,9 +135,11 @@ class EnergyModel(BaseTransform, ABC):
                 raise ValueError(f"'data.{name}' must be a tensor, got None")
         edge_index, edge_weight = _graph_of(data)
         num_nodes = None if data.get("x") is None else data.x.size(0)
-        result = self.propagate(data.y, edge_index, data.train_mask, edge_weight, num_nodes=num_nodes)
+        given = {name: data.get(name) for name in ("num_classes", "u0", "snapshot_nodes")}
+        result = self.propagate(data.y, edge_index, data.train_mask, edge_weight, num_nodes=num_nodes, **given)
         data.pseudo_y, data.pseudo_prob = result.label, result.prob
         data.certainty, data.pseudo_mask = result.certainty, result.pseudo_mask
+        data.propagation = result
         return data
 
     def infer(

@@ -1,8 +1,9 @@
 from tg_crepe.training.augment import Augment, Cutout, RandAugment, RandomCrop, RandomFlip, mixup, multi_sample
+from tg_crepe.training.callbacks import Callback, TrainingInterrupted
+from tg_crepe.training.class_weights import ClassWeights
 from tg_crepe.training.config import TrainingConfig
 from tg_crepe.training.features import extract_features
-from tg_crepe.training.interrupt import TrainingInterrupted
-from tg_crepe.training.loss import ClassWeights, HybridLoss, weighted_loss
+from tg_crepe.training.loss import HybridLoss, weighted_loss
 from tg_crepe.training.metrics import (
     AreaUnderCurve,
     ReliabilityCurve,
@@ -15,18 +16,24 @@ from tg_crepe.training.metrics import (
 )
 from tg_crepe.training.presets import PRESETS, Preset, get_preset
 from tg_crepe.training.sampler import MixedBatch, MixedBatchSampler
-from tg_crepe.training.trainer import HybridTrainer, TrainingResult
+from tg_crepe.training.sources import EnergyLabels, LabelSource, NetworkLabels, NoLabels, resolve_source
+from tg_crepe.training.trainer import HybridTrainer
 
 __all__ = [
     "PRESETS",
     "AreaUnderCurve",
     "Augment",
+    "Callback",
     "ClassWeights",
     "Cutout",
+    "EnergyLabels",
     "HybridLoss",
     "HybridTrainer",
+    "LabelSource",
     "MixedBatch",
     "MixedBatchSampler",
+    "NetworkLabels",
+    "NoLabels",
     "Preset",
     "RandAugment",
     "RandomCrop",
@@ -34,7 +41,6 @@ __all__ = [
     "ReliabilityCurve",
     "TrainingConfig",
     "TrainingInterrupted",
-    "TrainingResult",
     "area_under_curve",
     "error_rate",
     "expected_calibration_error",
@@ -45,5 +51,6 @@ __all__ = [
     "multi_sample",
     "pseudo_label_error",
     "reliability_curve",
+    "resolve_source",
     "weighted_loss",
 ]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
+
+from tg_crepe.inference.soft_labels import certainty
 
 #: Rounds after which the class multipliers are taken as they are; a few tens are enough unless a class is missing.
 _ROUNDS = 100
@@ -34,3 +37,18 @@ def align_classes(prob: Tensor, share: Tensor) -> Tensor:
         if float((factor - 1).abs().max()) < 1e-6:
             break
     return scaled.to(prob.dtype)
+
+
+def align_labels(data: Data) -> None:
+    """Moves the soft and hard pseudo-labels of unlabelled images to the class distribution of the labels."""
+    share = torch.bincount(data.y[data.train_mask], minlength=data.num_classes).double()
+    set_soft_labels(data, align_classes(data.pseudo_prob[data.pseudo_mask], share / share.sum()))
+    data.pseudo_y = torch.where(data.pseudo_mask, data.pseudo_prob.argmax(dim=1), data.pseudo_y)
+
+
+def set_soft_labels(data: Data, prob: Tensor) -> None:
+    """Gives the images with a pseudo-label other probabilities, and the certainty that follows."""
+    # Copies: what the source gave may be part of its own answer too.
+    data.pseudo_prob, data.certainty = data.pseudo_prob.clone(), data.certainty.clone()
+    data.pseudo_prob[data.pseudo_mask] = prob.to(data.pseudo_prob.dtype)
+    data.certainty[data.pseudo_mask] = certainty(prob, multi_label=False).to(data.certainty.dtype)

@@ -8,7 +8,8 @@ from tg_crepe.training.augment import PRESETS as AUGMENTATIONS
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    r"""The settings of :class:`~tg_crepe.training.HybridTrainer`; a run is these, its data, network and energy.
+    r"""The settings of :class:`~tg_crepe.training.HybridTrainer`; a run is these, its data, network and source of
+    pseudo-labels.
 
     The defaults are those of the hybrid framework's section in the paper where it states a value (``epochs``, ``k``,
     ``learning_rate`` with cosine annealing, ``weight_decay``), else ours; :func:`~tg_crepe.training.get_preset` says
@@ -31,9 +32,9 @@ class TrainingConfig:
         class_weight (bool, optional): Whether rare classes weigh more, the :math:`\beta` of the loss.
             (default: :obj:`True`)
         hold_out (bool, optional): Whether two more networks are warmed up on one half of the labels each, and tell how
-            sure pseudo-labels may be, see :func:`~tg_crepe.training.held_out.temper`. It costs two more warm-ups
-            and sets of pseudo-labels, and is meant for few labels: features that were trained on them make an energy
-            too sure of itself. (default: :obj:`False`)
+            sure pseudo-labels may be, see :func:`~tg_crepe.training.callbacks.hold_out.temper`. It costs two more
+            warm-ups and sets of pseudo-labels, and is meant for few labels: features that were trained on them make an
+            energy too sure of itself. (default: :obj:`False`)
         align_classes (bool, optional): Whether pseudo-labels are moved to the class distribution of the labels, see
             :func:`~tg_crepe.training.alignment.align_classes`. (default: :obj:`False`)
         pseudo_weight (float, optional): The :math:`\gamma` of the loss. (default: :obj:`1.0`)

@@ -2,15 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tg_crepe._checks import check_count, check_finite_rows
+from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.nn.backbone import Backbone, as_backbone
-from tg_crepe.training.augment import to_unit
+from tg_crepe.training.augment import Augment, to_unit
+from tg_crepe.training.processes import gather_rows
+
+#: Images at a time.
+_BATCH_SIZE = 512
 
 
 @torch.no_grad()
@@ -18,7 +23,7 @@ def extract_features(
     backbone: nn.Module,
     images: Tensor | Iterable[Tensor],
     prepare: Callable[[Tensor], Tensor] = to_unit,
-    batch_size: int = 512,
+    batch_size: int = _BATCH_SIZE,
     output_device: torch.device | str = "cpu",
 ) -> Tensor:
     r"""Returns the features of all images that the graph is made of.
@@ -72,3 +77,68 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+
+
+class NetworkView:
+    r"""What a source of pseudo-labels sees of the network: features and outputs of all training images, in evaluation
+    mode and without augmentation, shared out over the processes.
+
+    Args:
+        accelerator (accelerate.Accelerator): The processes.
+        network (torch.nn.Module): The network, as the accelerator has prepared it.
+        dataset (ImageDataset): The images.
+        check (callable): Raises where the largest of the outputs is not finite.
+    """
+
+    def __init__(
+        self, accelerator: Any, network: nn.Module, dataset: ImageDataset, check: Callable[[Tensor], None]
+    ) -> None:
+        self._accelerator = accelerator
+        self._network = accelerator.unwrap_model(network)
+        self._dataset = dataset
+        self._check = check
+        self._prepare = Augment.preset("none", dataset.mean, dataset.std)
+
+    def features(self) -> Tensor:
+        """Unit rows of shape :obj:`[num_images, num_features]`."""
+        device = self._accelerator.device
+        # Neighbours are ranked in double precision, which not every accelerator has.
+        place = device if device.type == "cuda" else "cpu"
+
+        def compute(part: Tensor) -> Tensor:
+            return extract_features(self._network, self._batches(part), self._prepare, output_device=place)
+
+        return self._gather(self._dataset.train, compute)
+
+    def logits(self) -> Tensor:
+        """Outputs on the CPU, of shape :obj:`[num_images, num_classes]`."""
+        return self._logits(self._dataset.train)
+
+    def test_logits(self) -> Tensor | None:
+        """The same for the test images, where there are any; for the log alone."""
+        return self._logits(self._dataset.test) if len(self._dataset.test) else None
+
+    def _logits(self, index: Tensor) -> Tensor:
+        device = self._accelerator.device
+
+        def compute(part: Tensor) -> Tensor:
+            batches = [self._network(self._prepare(batch.to(device))).float().cpu() for batch in self._batches(part)]
+            return torch.cat(batches)
+
+        with _evaluating(self._network):
+            logits = self._gather(index, compute)
+        self._check(logits.abs().max())
+        return logits
+
+    def _batches(self, index: Tensor) -> Iterator[Tensor]:
+        return (self._dataset.fetch(part) for part in index.split(_BATCH_SIZE))
+
+    @torch.no_grad()
+    def _gather(self, index: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        with self._accelerator.autocast():
+            return gather_rows(self._accelerator, index, compute)
+
+
+def probabilities(logits: Tensor, multi_label: bool) -> Tensor:
+    """The softmax of classes, or the sigmoid of every finding."""
+    return logits.sigmoid() if multi_label else logits.softmax(dim=1)

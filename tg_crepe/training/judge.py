@@ -6,7 +6,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from tg_crepe.datasets.image_dataset import ImageDataset
-from tg_crepe.training.inference import probabilities
+from tg_crepe.training.features import probabilities
 from tg_crepe.training.metrics import area_under_curve, error_rate, expected_calibration_error, pseudo_label_error
 
 
@@ -40,6 +40,7 @@ class Judge:
         if data.get("pseudo_y") is not None and bool(data.pseudo_mask.any()):
             row["pseudo_error"] = pseudo_label_error(data.pseudo_y, self._train, data.pseudo_mask)
             row["certainty"] = float(data.certainty[data.pseudo_mask].double().mean())
+        row["num_pseudo"] = int(data.pseudo_mask.sum()) if "pseudo_mask" in data else 0
         return row
 
     def final(self, test_logits: Tensor | None, data: Data) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from tg_crepe._optional import require
 
@@ -32,10 +33,8 @@ def gather_rows(accelerator: Any, index: Tensor, compute: Callable[[Tensor], Ten
     return torch.cat([block[: len(part)] for block, part in zip(gathered, parts, strict=True)])
 
 
-def from_main_process(accelerator: Any, value: T) -> T:
+def from_main_process(value: T) -> T:
     """What the main process has, on every process."""
-    if accelerator.num_processes == 1:
-        return value
     received: T = require("accelerate.utils", extra="train").broadcast_object_list([value])[0]
     return received
 
@@ -60,3 +59,10 @@ def share_buffers(accelerator: Any, network: nn.Module) -> None:
     if accelerator.num_processes > 1:
         for buffer in network.buffers():
             torch.distributed.broadcast(buffer, src=0)
+
+
+def progress(accelerator: Any, items: Iterable[T], title: str, total: int | None = None) -> Iterable[T]:
+    """The items under a bar with the time that is left, on a terminal and on the main process."""
+    hidden = None if accelerator.is_main_process else True
+    bar: Iterable[T] = tqdm(items, desc=title, total=total, leave=total is None, disable=hidden)
+    return bar

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from tg_crepe._checks import check_count, check_tensor
+from tg_crepe.training.config import TrainingConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,29 @@ class MixedBatchSampler:
                 f"{self._num_labelled // self._num_batches}, got {num_processes}"
             )
 
+    @classmethod
+    def from_data(cls, data: Data, config: TrainingConfig, hybrid: bool, accelerator: Any) -> MixedBatchSampler:
+        r"""The batches of an epoch of the trainer.
+
+        Args:
+            data (Data): :obj:`train_mask` and, where there are pseudo-labels, :obj:`pseudo_mask`.
+            config (TrainingConfig): The settings.
+            hybrid (bool): Whether all pseudo-labelled images take part, or where there are none all unlabelled ones,
+                so that a supervised baseline takes the same steps; else labelled images alone.
+            accelerator (accelerate.Accelerator): The processes that share every batch.
+        """
+        mask = data.pseudo_mask if "pseudo_mask" in data else ~data.train_mask
+        return cls(
+            data.train_mask.nonzero().view(-1),
+            mask.nonzero().view(-1) if hybrid else torch.empty(0, dtype=torch.long),
+            batch_size=config.batch_size,
+            labelled_per_batch=config.labelled_per_batch,
+            supervised_passes=config.warmup_passes,
+            seed=config.seed,
+            num_processes=accelerator.num_processes,
+            rank=accelerator.process_index,
+        )
+
     def __len__(self) -> int:
         return self._num_batches
 
@@ -117,10 +144,43 @@ class MixedBatchSampler:
 
     def _order(self, index: Tensor, epoch: int, kind: int, repeats: int = 1) -> Tensor:
         """Shuffles the indices as often as asked; either kind of image has an order of its own."""
-        state = np.random.SeedSequence([self.seed, epoch, kind]).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(state[0]) >> 1)  # torch takes 63 bits on every platform
+        generator = generator_of(self.seed, epoch, kind)
         order = torch.cat([torch.randperm(index.numel(), generator=generator) for _ in range(repeats)])
         return index[order.to(index.device)]
+
+
+def generator_of(*key: int) -> torch.Generator:
+    """A generator that depends on the numbers alone."""
+    return torch.Generator().manual_seed(_seeds(key, 1)[0])
+
+
+@contextmanager
+def seeded_epoch(seed: int, epoch: int, accelerator: Any) -> Iterator[torch.Generator]:
+    r"""Everything else that is drawn in an epoch, from the seed, the epoch and the rank alone.
+
+    A resumed run therefore needs no state of a generator, and the user's global ones are as they were afterwards.
+
+    Args:
+        seed (int): The seed of the run.
+        epoch (int): The number of the epoch.
+        accelerator (accelerate.Accelerator): The processes; each draws differently.
+
+    Yields:
+        torch.Generator: For augmentation. Inside the block the global generators, which dropout draws from, are seeded.
+    """
+    # The third number tells it from the orders of the two kinds of images, 0 and 1.
+    first, second = _seeds((seed, epoch, 2, accelerator.process_index), 2)
+    device = accelerator.device
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(first)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(first)
+        yield torch.Generator().manual_seed(second)
+
+
+def _seeds(key: tuple[int, ...], count: int) -> list[int]:
+    """Seeds from a key; torch takes 63 bits on every platform."""
+    return [int(x) >> 1 for x in np.random.SeedSequence(key).generate_state(count, np.uint64)]
 
 
 def _ceil_divide(a: int, b: int) -> int:

@@ -15,12 +15,13 @@ from training_runs import CONFIG, NUM_TRAIN, blobs, fit, labelled, weights
 from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.nn import get_backbone
 from tg_crepe.runs import RunFolder
-from tg_crepe.training.held_out import HeldOutCount, count_wrong, halve_labels, temper
 
 pytest.importorskip("accelerate", reason="training needs the extra 'train'")
 pytest.importorskip("torchmetrics", reason="training needs the extra 'train'")
 
-from tg_crepe.training import HybridTrainer, TrainingInterrupted
+from tg_crepe.training import Callback, EnergyLabels, HybridTrainer, TrainingInterrupted, resolve_source
+from tg_crepe.training.callbacks import HoldOut
+from tg_crepe.training.callbacks.hold_out import HeldOutCount, count_wrong, halve_labels, temper
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(0, 5), st.data())
@@ -106,37 +107,44 @@ def test_without_pseudo_labels_nothing_changes():
     assert torch.equal(empty.pseudo_prob, pseudo_labels().pseudo_prob)
 
 
-@pytest.mark.parametrize("energy", ["crepe", "network"])
-def test_it_changes_how_sure_pseudo_labels_are_and_nothing_else(energy):
-    plain, judged = (fit(energy=energy, certainty_weight=False, hold_out=on) for on in (False, True))
+@pytest.mark.parametrize("source", ["crepe", "network"])
+def test_it_changes_how_sure_pseudo_labels_are_and_nothing_else(source):
+    plain, judged = (fit(source=source, certainty_weight=False, hold_out=on) for on in (False, True))
     assert all(torch.equal(value, weights(judged)[name]) for name, value in weights(plain).items())
     assert torch.equal(plain.data.pseudo_y, judged.data.pseudo_y)
     assert not torch.equal(plain.data.certainty, judged.data.certainty)
     assert plain.history[0].keys() == judged.history[0].keys()
 
 
+def of_type(trainer, kind):
+    return next(callback for callback in trainer.callbacks if isinstance(callback, kind))
+
+
+class Steps(HybridTrainer):
+    """Notes every step of the whole network and of the halves, which are of this class too."""
+
+    steps: list[tuple[HybridTrainer, set[int], torch.Tensor]]  # trainer, images, first weights before the step
+
+    def train_step(self, batch, *arguments):
+        before = next(self.model.parameters()).detach().clone()
+        Steps.steps.append((self, {*batch.labelled.tolist(), *batch.pseudo.tolist()}, before))
+        return super().train_step(batch, *arguments)
+
+
 def test_the_networks_of_the_halves_begin_alike_and_see_their_labels_alone(monkeypatch):
+    monkeypatch.setattr(Steps, "steps", [], raising=False)
+    whole = Steps(blobs(), labelled(), config=replace(CONFIG, hold_out=True)).fit()
     seen: dict[int, set[int]] = {}
     first_weights: dict[int, torch.Tensor] = {}
-    trainers: list[HybridTrainer] = []  # kept, so that no two have one id
-    step = HybridTrainer._train_step
-
-    def watch(self, batch, *arguments):
-        if self not in trainers:
-            trainers.append(self)
-            first_weights[id(self)] = next(self.model.parameters()).detach().clone()
-        seen.setdefault(id(self), set()).update(batch.labelled.tolist(), batch.pseudo.tolist())
-        return step(self, batch, *arguments)
-
-    monkeypatch.setattr(HybridTrainer, "_train_step", watch)
-    fit(hold_out=True)
-    whole, *halves = trainers
-    y = blobs().targets[:NUM_TRAIN]
-    expected = halve_labels(y, labelled(), CONFIG.seed)
-    assert [seen[id(half)] for half in halves] == [set(mask.nonzero().view(-1).tolist()) for mask in expected]
-    assert all(torch.equal(first_weights[id(half)], first_weights[id(whole)]) for half in halves)
-    assert whole._held_out is not None
-    assert whole._held_out.judged == int(labelled().sum())
+    for trainer, images, before in Steps.steps:
+        seen.setdefault(id(trainer), set()).update(images)
+        first_weights.setdefault(id(trainer), before)
+    assert next(iter(seen)) == id(whole)
+    expected = halve_labels(blobs().targets[:NUM_TRAIN], labelled(), CONFIG.seed)
+    halves = [images for trainer, images in seen.items() if trainer != id(whole)]
+    assert halves == [set(mask.nonzero().view(-1).tolist()) for mask in expected]
+    assert all(torch.equal(before, first_weights[id(whole)]) for before in first_weights.values())
+    assert of_type(whole, HoldOut).count.judged == int(labelled().sum())
 
 
 def test_the_truth_of_unlabelled_images_does_not_reach_it():
@@ -147,84 +155,94 @@ def test_the_truth_of_unlabelled_images_does_not_reach_it():
     assert torch.equal(true.data.certainty, noisy.data.certainty)
 
 
-@pytest.mark.parametrize("place", ["in the first half", "after both halves"])
-def test_it_resumes_to_the_same_bits(tmp_path, monkeypatch, place):
-    whole = fit(hold_out=True)
-    step, calls, halves = HybridTrainer._train_step, [], []
-    warm_up = 2  # steps of the whole network before the halves, and of either half
-    stop = warm_up + 1 if place == "in the first half" else warm_up * 3 + 8
+class Signals(EnergyLabels):
+    """CREPE's pseudo-labels, with a signal to this process in one of the calls."""
 
-    def interrupt(self, *arguments):
-        calls.append(self)
-        if len(calls) == stop:
+    def __init__(self, at: int, signum: int = signal.SIGTERM) -> None:
+        super().__init__(resolve_source("crepe", CONFIG.k).transform)
+        self._at, self._signum, self._calls = at, signum, 0
+
+    def label(self, data):
+        self._calls += 1
+        if self._calls == self._at:
+            os.kill(os.getpid(), self._signum)
+        return super().label(data)
+
+
+class Stopped(HybridTrainer):
+    """Sends a signal in the first step of the first half."""
+
+    def train_step(self, *arguments):
+        if not self.config.hold_out:
             os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *arguments)
+        return super().train_step(*arguments)
 
-    ask = HybridTrainer._ask_halves
-    monkeypatch.setattr(HybridTrainer, "_train_step", interrupt)
-    monkeypatch.setattr(HybridTrainer, "_ask_halves", lambda self, *_: halves.append(1) or ask(self, *_))
+
+@pytest.mark.parametrize("place", ["in a step of the first half", "after both halves"])
+def test_it_resumes_to_the_same_bits(tmp_path, place):
+    whole, config = fit(hold_out=True), replace(CONFIG, hold_out=True)
+    kind, at = (Stopped, 0) if place == "in a step of the first half" else (HybridTrainer, 3)
     with pytest.raises(TrainingInterrupted, match=r"SIGTERM.*last\.pt"):
-        fit(tmp_path, hold_out=True)
-    assert (calls[-1] is calls[0]) == (place == "after both halves")
-    resumed = fit(tmp_path, resume=True, hold_out=True)
-    assert len(halves) == (2 if place == "in the first half" else 1)
+        kind(blobs(), labelled(), source=Signals(at), config=config, run=tmp_path).fit()
+    again = Signals(at=0)
+    resumed = fit(tmp_path, resume=True, hold_out=True, source=again)
+    # Two halves, the pseudo-labels of three epochs, and those of the last model: no hybrid epoch had ended.
+    assert again._calls == 2 + 3 + 1
     assert torch.equal(resumed.data.certainty, whole.data.certainty)
     assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
 
 
-def test_a_signal_in_the_energy_of_a_half_is_not_lost(tmp_path, monkeypatch):
-    import tg_crepe.training.trainer as trainer
+def test_halves_that_have_answered_are_not_asked_again(tmp_path):
+    whole = fit(hold_out=True)
+    with pytest.raises(TrainingInterrupted):
+        fit(tmp_path, hold_out=True, source=Signals(at=4))  # in the second hybrid epoch
+    again = Signals(at=0)
+    resumed = fit(tmp_path, resume=True, hold_out=True, source=again)
+    assert again._calls == 2 + 1
+    assert torch.equal(resumed.data.certainty, whole.data.certainty)
 
-    label, calls = trainer.labels_from_energy, []
 
-    def interrupt(*arguments):
-        calls.append(1)
-        if len(calls) == 2:  # of the second half: the last one before the whole network goes on
-            os.kill(os.getpid(), signal.SIGINT)
-        return label(*arguments)
-
-    monkeypatch.setattr(trainer, "labels_from_energy", interrupt)
+def test_a_signal_in_the_energy_of_a_half_is_not_lost(tmp_path):
+    source = Signals(at=2, signum=signal.SIGINT)  # of the second half: the last one before the whole network goes on
     with pytest.raises(TrainingInterrupted, match=r"SIGINT.*last\.pt"):
-        fit(tmp_path, hold_out=True)
-    assert len(calls) == 2
+        fit(tmp_path, hold_out=True, source=source)
+    assert source._calls == 2
     assert RunFolder.open(tmp_path).info["status"] == "interrupted"
 
 
-def test_a_network_of_the_users_that_was_trained_before_the_interrupt_judges_no_label_it_knows(tmp_path, monkeypatch):
-    config = replace(CONFIG, hold_out=True)
-
-    def trainer(network):
-        return HybridTrainer(blobs(), labelled(), network, config=config, run=tmp_path)
+def test_a_network_of_the_users_that_was_trained_before_the_interrupt_judges_no_label_it_knows(tmp_path):
+    def trainer(source):
+        config = replace(CONFIG, hold_out=True)
+        return HybridTrainer(blobs(), labelled(), network, source, config, run=tmp_path)
 
     network = get_backbone("small_cnn", 1, 3, 8, seed=0)
     first = {name: value.clone() for name, value in network.state_dict().items()}
-    ask = HybridTrainer._ask_halves
-    begun = []
-
-    def look(self, interrupt):
-        begun.append({name: value.clone() for name, value in self._untrained.state_dict().items()})
-        if len(begun) == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return ask(self, interrupt)
-
-    monkeypatch.setattr(HybridTrainer, "_ask_halves", look)
     with pytest.raises(TrainingInterrupted):
-        trainer(network).fit()
+        trainer(Signals(at=1)).fit()
     assert not all(torch.equal(value, network.state_dict()[name]) for name, value in first.items())
-    trainer(network).fit(resume=True)
-    assert len(begun) == 2
-    assert all(torch.equal(value, begun[1][name]) for name, value in first.items())
+
+    class Look(Callback):
+        def on_epoch_begin(self, trainer):  # the checkpoint is read, and the halves are still to be asked
+            begun.append(of_type(trainer, HoldOut).state_dict()["untrained"])
+
+    begun: list[dict] = []
+    resumed = trainer(Signals(at=0))
+    resumed.callbacks.append(Look())
+    resumed.fit(resume=True)
+    assert all(torch.equal(value, begun[0][name]) for name, value in first.items())
 
 
-def test_a_half_that_diverges_names_the_checkpoint_of_the_run(tmp_path, monkeypatch):
-    step = HybridTrainer._train_step
+class Spoilt(HybridTrainer):
+    """The losses of the halves are not numbers."""
 
-    def spoil(self, *arguments):
-        return step(self, *arguments) * (float("nan") if not self.config.hold_out else 1)
+    def train_step(self, *arguments):
+        return super().train_step(*arguments) * (1 if self.config.hold_out else float("nan"))
 
-    monkeypatch.setattr(HybridTrainer, "_train_step", spoil)
+
+def test_a_half_that_diverges_names_the_checkpoint_of_the_run(tmp_path):
+    trainer = Spoilt(blobs(), labelled(), config=replace(CONFIG, hold_out=True), run=tmp_path)
     with pytest.raises(FloatingPointError, match=r"the last good checkpoint is .*last\.pt'"):
-        fit(tmp_path, hold_out=True)
+        trainer.fit()
     assert RunFolder.open(tmp_path).info["status"] == "diverged"
 
 
@@ -236,12 +254,12 @@ def test_the_users_accelerator_keeps_nothing_of_the_halves():
     trainer = HybridTrainer(blobs(), labelled(), config=config, accelerator=accelerator)
     trainer.fit()
     assert len(accelerator._models) == len(accelerator._optimizers) == 1
-    assert trainer._untrained is None
+    assert of_type(trainer, HoldOut).state_dict()["untrained"] is None
 
 
 def test_it_needs_pseudo_labels_of_exclusive_classes_with_two_labels():
     with pytest.raises(ValueError, match="'hold_out' must be False where there are no pseudo-labels"):
-        fit(energy="none", hold_out=True)
+        fit(source="none", hold_out=True)
     with pytest.raises(ValueError, match="'hold_out' must be False where an image may have several labels, got True"):
         fit(dataset=blobs(multi_label=True), hold_out=True)
     config = replace(CONFIG, hold_out=True)

@@ -3,75 +3,76 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from tg_crepe._files import atomic_file
 from tg_crepe._optional import available
-from tg_crepe.runs import RunFolder
+from tg_crepe.training.callbacks.base import Callback
+
+if TYPE_CHECKING:
+    from tg_crepe.training.trainer import HybridTrainer
 
 #: The parts of an epoch whose seconds are logged.
 PHASES = ("features", "graph", "energy", "network")
 
-#: A row of the history: numbers and names, None where something was not measured.
-Row = dict[str, Any]
 
-
-class EpochLog:
-    r"""The history of a run: one row an epoch, as a line on stderr, in ``metrics.csv`` and ``metrics.jsonl``, and for
-    TensorBoard where that is installed.
+class EpochLog(Callback):
+    r"""Writes the history of a run, one row per epoch: as a line on stderr, in ``metrics.csv`` and ``metrics.jsonl`` of
+    the run folder, and for TensorBoard where that is installed.
 
     Args:
-        run (RunFolder, optional): Where the files go. (default: :obj:`None`, nowhere)
-        epochs (int): The number of epochs.
-        verbose (bool): Whether to write a line an epoch.
-        history (list): The rows of epochs before this process.
+        verbose (bool): Whether to write lines.
     """
 
-    def __init__(self, run: RunFolder | None, epochs: int, verbose: bool, history: list[Row]) -> None:
-        self.history = history
-        self._run = run
-        self._epochs = epochs
+    def __init__(self, verbose: bool) -> None:
         self._verbose = verbose
         self._board: Any = None
+
+    def on_train_begin(self, trainer: HybridTrainer) -> None:
+        """Brings the tables up to the checkpoint."""
+        self._verbose = self._verbose and trainer.accelerator.is_main_process
+        if trainer.epoch:
+            self._say(f"resuming after epoch {trainer.epoch}")
+        run, history = trainer.run, trainer.history
         if run is None:
             return
         # A kill between the checkpoint and the tables leaves them one row short.
         for row in history[len(run.read_metrics()) if run.has("metrics.csv") else 0 :]:
             run.append_metrics(**row)
-        self._write_lines(run)
+        self._write_lines(trainer)
         if available("torch.utils.tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(str(run.path / "tensorboard"), purge_step=len(history) + 1)
 
-    def add(self, row: Row) -> None:
-        """Writes the row of an epoch; :attr:`history` has it already."""
-        if self._verbose:
-            tqdm.write(epoch_line(row, self._epochs), file=sys.stderr)
-        if self._run is None:
+    def on_epoch_end(self, trainer: HybridTrainer) -> None:
+        """Writes the row of the epoch."""
+        row = trainer.history[-1]
+        self._say(epoch_line(row, trainer.config.epochs))
+        if trainer.run is None:
             return
-        self._run.append_metrics(**row)
-        self._write_lines(self._run)
+        trainer.run.append_metrics(**row)
+        self._write_lines(trainer)
         if self._board is not None:
             for name, value in row.items():
                 if isinstance(value, float):
                     self._board.add_scalar(name, value, row["epoch"])
 
-    def _write_lines(self, run: RunFolder) -> None:
-        with atomic_file(run.path / "metrics.jsonl") as unfinished:
-            unfinished.write_text("".join(json.dumps(row) + "\n" for row in self.history), encoding="utf-8")
-
-    def say(self, text: str) -> None:
-        """A line on stderr, where lines are wanted."""
-        if self._verbose:
-            tqdm.write(text, file=sys.stderr)
-
-    def close(self) -> None:
+    def on_train_end(self, trainer: HybridTrainer, error: BaseException | None) -> None:
         """Closes the files of TensorBoard."""
         if self._board is not None:
             self._board.close()
+
+    def _write_lines(self, trainer: HybridTrainer) -> None:
+        assert trainer.run is not None
+        with atomic_file(trainer.run.path / "metrics.jsonl") as unfinished:
+            unfinished.write_text("".join(json.dumps(row) + "\n" for row in trainer.history), encoding="utf-8")
+
+    def _say(self, text: str) -> None:
+        if self._verbose:
+            tqdm.write(text, file=sys.stderr)
 
 
 def epoch_line(row: Mapping[str, Any], epochs: int) -> str:
