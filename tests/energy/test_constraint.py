@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tg_crepe.energy import Constraint, Coupling, IndependentLabels, LabelCoupling
+from tg_crepe.energy import Constraint, Coupling, IndependentLabels, KnownValues, LabelCoupling
 
 EPS = 0.3
 Y = torch.tensor([0, -1, 2, -1, 1, -1, 2])
@@ -15,6 +15,7 @@ SETS = {
     "coupling": Coupling(),
     "labels": LabelCoupling(Y, EPS),
     "independent": IndependentLabels(SIGN, EPS),
+    "known": KnownValues(SIGN.double()),
 }
 
 
@@ -30,6 +31,9 @@ def conditions(name: str, u: cp.Variable) -> list[cp.Constraint]:
         elif name == "independent":
             found += [u[x, c] >= EPS for c in range(3) if SIGN[x, c] > 0]
             found += [u[x, c] <= -EPS for c in range(3) if SIGN[x, c] < 0]
+        elif name == "known":
+            found += [u[x, c] >= float(SIGN[x, c] > 0) for c in range(3)]
+            found += [u[x, c] <= float(SIGN[x, c] >= 0) for c in range(3)]
     return found
 
 

@@ -6,12 +6,14 @@ import threading
 
 import pytest
 import torch
-from helpers import clusters, start_off_degree
+from helpers import clusters, random_graph, start_off_degree
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
 from tg_crepe import CrepePropagation, RatioFlow, knn_graph
 from tg_crepe._optional import available
-from tg_crepe.energy import Constraint, Coupling, IndependentLabels, LabelCoupling
+from tg_crepe.energy import Constraint, Coupling, IndependentLabels, LabelCoupling, total_variation
 from tg_crepe.graph import CanonicalGraph
 from tg_crepe.solvers.backends import BACKENDS, make_backend
 from tg_crepe.solvers.backends.numba import NumbaBackend
@@ -67,6 +69,15 @@ def test_200_iterations_equal_the_reference(name, kind, num_classes, dtype):
         assert abs(float(one - other)) <= tol * scale
     torch.testing.assert_close(found.energy, certificate.energy, rtol=10 * tol, atol=tol * scale)
     assert abs(float(found.residual - certificate.residual)) <= 100 * tol
+
+
+@pytest.mark.parametrize("name", [*FAST, "reference"])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_the_energy_of_a_backend_is_the_total_variation(name, seed):
+    graph = random_graph(seed, num_nodes=40)
+    u = torch.randn(40, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    torch.testing.assert_close(make_backend(name, graph).own_energy(u), total_variation(u, graph), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("name", [*FAST, "reference"])

@@ -1,4 +1,4 @@
-from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
+from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, KnownValues, LabelCoupling
 from tg_crepe.energy.dirichlet import dirichlet_energy, ratio, total_variation
 from tg_crepe.energy.gradient import GraphGradient
 from tg_crepe.energy.normaliser import NORMALISERS, Normaliser, along_degree, get_normaliser
@@ -9,6 +9,7 @@ __all__ = [
     "Coupling",
     "GraphGradient",
     "IndependentLabels",
+    "KnownValues",
     "LabelCoupling",
     "Normaliser",
     "along_degree",

@@ -131,3 +131,30 @@ class IndependentLabels(Constraint):
     def at(self, eps: float) -> IndependentLabels:
         """The same set with another margin."""
         return replace(self, eps=eps)
+
+
+@dataclass(frozen=True)
+class KnownValues(Constraint):
+    r"""Values between 0 and 1, with those that are known held: :math:`u^l(x) = 1` where class :math:`l` is known to be
+    present, :math:`u^l(x) = 0` where it is known to be absent, :math:`0 \leq u^l(x) \leq 1` elsewhere.
+
+    Args:
+        sign (torch.Tensor): :obj:`1` for present, :obj:`-1` for absent, :obj:`0` for unknown, of shape
+            :obj:`[num_nodes, num_classes]`, of the type of the values.
+    """
+
+    sign: Tensor
+
+    def project(self, u: Tensor) -> Tensor:
+        """The nearest point of the set."""
+        return u.clamp(self.lower, self.upper)
+
+    @cached_property
+    def lower(self) -> Tensor:
+        """The lower bounds, of the shape of ``sign``."""
+        return (self.sign > 0).to(self.sign.dtype)
+
+    @cached_property
+    def upper(self) -> Tensor:
+        """The upper bounds, of the shape of ``sign``."""
+        return (self.sign >= 0).to(self.sign.dtype)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_positive
+from tg_crepe.energy.gradient import GraphGradient
 from tg_crepe.graph.canonical import CanonicalGraph
 
 
@@ -31,14 +32,10 @@ def dirichlet_energy(u: Tensor, graph: CanonicalGraph, p: float) -> Tensor:
 
 def own_energy(u: Tensor, graph: CanonicalGraph, p: float = 1.0) -> Tensor:
     """What this process has of :func:`dirichlet_energy`; the sum over the processes is all of it."""
-    degree = graph.local_degree.double()
-    scale = torch.where(degree > 0, degree.pow(-1 / p), torch.zeros_like(degree))
-    v = graph.communicator.halo(u).double() * scale.unsqueeze(-1)
-    first, second = graph.edge_index
-    difference = (v[first] - v[second]).abs_()
-    if p != 1:
-        difference = difference.pow_(p)
-    return (graph.counted_weight.unsqueeze(-1) * difference).sum(dim=0)
+    # D_p is the p-th power of the p-norm of K with the roots of weights and degrees; at p = 1 that is K itself.
+    weight, degree = graph.counted_weight.pow(1 / p), graph.local_degree.double().pow(1 / p)
+    difference = GraphGradient()(graph.communicator.halo(u).double(), graph.edge_index, weight, degree)
+    return difference.abs_().pow_(p).sum(dim=0)
 
 
 def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -13,14 +15,9 @@ from tg_crepe.typing import OptTensor
 #: Names of the rules that turn scores into probabilities.
 SOFT_LABELS = ("calibrated", "relative")
 
-#: The range of inverse temperatures that is searched, in units of the score's own spread.
-_LOG_RANGE = (math.log(1e-2), math.log(1e3))
-
-#: The search goes from one to where it must in steps of this.
-_DECADE = math.log(10)
-
-#: Passes of the search for a mean confidence at the most, and how near it must come.
-_PASSES, _PRECISION = 60, 1e-11
+#: The range of inverse temperatures that is searched, in units of the score's own spread, and how near the logarithm
+#: of what is wanted must come.
+_LOG_RANGE, _PRECISION = (math.log(1e-2), math.log(1e3)), 1e-12
 
 #: The least weight of a node that neither half of the labels supports: its most probable class stays what it is.
 _LEAST_SUPPORT = 0.01
@@ -98,10 +95,7 @@ def calibrated(task: LabelTask, solution: Solution) -> Tensor:
 
 
 def match_confidence(score: Tensor, confidence: float, communicator: Communicator = ALONE) -> float:
-    """The inverse temperature at which the mean largest probability is ``confidence``; it grows with it.
-
-    A secant search within bounds (Illinois) on its logarithm: some eight passes over the scores instead of fifty.
-    """
+    """The inverse temperature at which the mean largest probability is ``confidence``; it grows with it."""
     below = score - score.amax(dim=1, keepdim=True)
     count = float(communicator.sum(torch.tensor(score.size(0), dtype=torch.float64, device=score.device)))
 
@@ -109,29 +103,7 @@ def match_confidence(score: Tensor, confidence: float, communicator: Communicato
         top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
         return float(communicator.sum(top.sum())) / count - confidence
 
-    here, value = 0.0, excess(0.0)
-    end = _LOG_RANGE[value < 0]
-    while True:  # decades up or down from one, until what is wanted lies between
-        if value == 0 or here == end:
-            return math.exp(here)
-        there = max(here - _DECADE, end) if value > 0 else min(here + _DECADE, end)
-        at_there = excess(there)
-        if value * at_there < 0:
-            break
-        here, value = there, at_there
-    ends, last = sorted([(here, value), (there, at_there)]), -1
-    for _ in range(_PASSES):
-        (low, at_low), (high, at_high) = ends
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
-        value = excess(middle)
-        if abs(value) < _PRECISION:
-            break
-        side = int(value > 0)
-        if side == last:  # the other end stands still: with half its value the next secant comes nearer to it
-            far, at_far = ends[1 - side]
-            ends[1 - side] = (far, at_far / 2)
-        ends[side], last = (middle, value), side
-    return math.exp(middle)
+    return _crossing(excess)
 
 
 def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Tensor:
@@ -158,7 +130,7 @@ def certainty(prob: Tensor, multi_label: bool, unknown: OptTensor = None) -> Ten
 def fit_sharpness(
     around: Tensor, sign: Tensor, known: Tensor, multi_label: bool, communicator: Communicator = ALONE
 ) -> float:
-    """The inverse temperature with the least log loss; the loss is convex in it, so its slope is bisected."""
+    """The inverse temperature with the least log loss; the loss is convex in it, so its slope rises."""
     if multi_label:
         logit, target = around[known], sign[known].double()
         m = int(communicator.sum(torch.tensor(target.numel(), device=target.device)))
@@ -178,11 +150,17 @@ def fit_sharpness(
             loss = logit * (torch.softmax(sharpness * logit, dim=1) - target)
             return float(communicator.sum(loss.sum(dim=1).sum()) / m)
 
+    return _crossing(lambda log_sharpness: slope(math.exp(log_sharpness)))
+
+
+def _crossing(rising: Callable[[float], float]) -> float:
+    """Where a rising function of the logarithm crosses zero, or the end of the range that is nearest to it."""
+    from scipy.optimize import brentq  # slow to import
+
+    rising = functools.cache(rising)  # every value is a pass over the scores, and `brentq` asks for the ends again
     low, high = _LOG_RANGE
-    for _ in range(50):
-        middle = (low + high) / 2
-        if slope(math.exp(middle)) > 0:
-            high = middle
-        else:
-            low = middle
-    return math.exp((low + high) / 2)
+    if rising(high) <= 0:
+        return math.exp(high)
+    if rising(low) >= 0:
+        return math.exp(low)
+    return math.exp(brentq(rising, low, high, xtol=_PRECISION))

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from tg_crepe._checks import check_choice
-from tg_crepe._optional import available
+from tg_crepe.energy.constraint import KnownValues
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.solvers.backends.variation_numba import NumbaVariation
-from tg_crepe.solvers.backends.variation_torch import TorchVariation
+from tg_crepe.solvers.backends.choice import make_fast_backend
+from tg_crepe.solvers.backends.numba import NumbaBackend
+from tg_crepe.solvers.backends.torch_csr import TorchBackend
+from tg_crepe.solvers.chambolle_pock import PrimalDualState
+from tg_crepe.solvers.problem import InnerProblem
 from tg_crepe.solvers.trace import Status, Trace
 
 #: Names of the implementations of an iteration.
@@ -23,16 +26,6 @@ _BALANCE = 5.0
 
 #: Iterations between two looks at the gap; a look costs about one iteration.
 _CHECK_EVERY = 20
-
-
-class _Iteration(Protocol):
-    """What carries out the iterations and holds their point."""
-
-    u: Tensor
-
-    def iterate(self) -> None: ...
-
-    def values(self) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -93,53 +86,61 @@ def minimise_variation(
         :math:`D` of every class) and ``gap`` (the largest relative gap of a class).
     """
     check_choice("backend", backend, _BACKENDS)
-    if backend == "auto":
-        backend = "numba" if graph.edge_weight.device.type == "cpu" and available("numba") else "torch"
-    dtype = graph.edge_weight.dtype
-    lower, upper = (sign > 0).to(dtype), (sign >= 0).to(dtype)
-    make = NumbaVariation if backend == "numba" else TorchVariation
-    clamped = start.to(dtype).clamp(lower, upper)
-    iteration = make(graph, lower, upper, clamped, _BALANCE, 1 / (2 * _BALANCE))
+    carrier = make_fast_backend(backend, graph, torch.ones_like(graph.degree))
+    known = KnownValues(sign.to(graph.edge_weight.dtype))
+    zero = torch.zeros_like(known.sign)
+    problem = InnerProblem(zero, zero, math.inf, known)
+    state = carrier.start(known.project(start.to(zero.dtype)))
     smallest = _rounding(graph, sign) / tol
     trace = Trace()
     steps = 0
     with tqdm(total=max_iterations, desc="total variation", delay=3, disable=None, leave=False) as bar:
-        while _look(iteration, trace, steps, smallest) > tol and steps < max_iterations:
+        while _look(carrier, state, known, trace, steps, smallest) > tol and steps < max_iterations:
             now = min(_CHECK_EVERY, max_iterations - steps)
             for _ in range(now):
-                iteration.iterate()
+                state = carrier.iterate(state, problem, _BALANCE, theta=1.0)
             steps += now
             bar.update(now)
     converged = float(trace["gap"][-1]) <= tol
-    return VariationResult(iteration.u, trace, "converged" if converged else "step_limit")
+    return VariationResult(state.u, trace, "converged" if converged else "step_limit")
 
 
 def oscillating_variation(graph: CanonicalGraph, sign: Tensor, steps: int) -> VariationResult:
     r"""A fixed number of iterations with the steps :math:`2/d_i` and :math:`1/(2 w_e)`, from zero and without the box.
 
-    The product of these steps has the norm of the normalised Laplacian, above the bound of 1, so the iteration need
-    not converge; it is that of the GraphLearning package (1.7.5).
+    These are the primal step of :math:`\rho = 2` and the dual step of :math:`\rho = 1`. Their product has the norm of
+    the normalised Laplacian, above the bound of 1, so the iteration need not converge; it is that of the GraphLearning
+    package (1.7.5).
 
     Args:
         graph (CanonicalGraph): A graph without isolated nodes.
         sign (torch.Tensor): What is known, as in :func:`minimise_variation`.
         steps (int): The number of iterations.
     """
-    known = sign != 0
-    value = (sign > 0).to(graph.edge_weight.dtype)
-    lower, upper = (torch.where(known, value, bound) for bound in (-torch.inf, torch.inf))
-    # Always torch: the compiled pass takes no infinite bounds.
-    iteration = TorchVariation(graph, lower, upper, torch.zeros_like(value), 2.0, 0.5)
+    carrier = TorchBackend(graph, torch.ones_like(graph.degree))
+    known = KnownValues(sign.to(graph.edge_weight.dtype))
+    state = carrier.start(torch.zeros_like(known.sign))
     for _ in range(steps):
-        iteration.iterate()
+        carrier.step_dual(state.dual, 0, state.u_bar, rho=1.0)
+        free = torch.addmm(state.u, carrier.descent, state.dual, alpha=-2.0)
+        u = torch.where(sign == 0, free, known.lower)
+        state = PrimalDualState(u, torch.lerp(state.u, u, 2.0), state.dual)
     trace = Trace()
-    _look(iteration, trace, steps, torch.zeros_like(_rounding(graph, sign)))
-    return VariationResult(iteration.u, trace, "step_limit")
+    _look(carrier, state, known, trace, steps, torch.zeros_like(_rounding(graph, sign)))
+    return VariationResult(state.u, trace, "step_limit")
 
 
-def _look(iteration: _Iteration, trace: Trace, step: int, smallest: Tensor) -> float:
+def _look(
+    carrier: NumbaBackend | TorchBackend,
+    state: PrimalDualState,
+    known: KnownValues,
+    trace: Trace,
+    step: int,
+    smallest: Tensor,
+) -> float:
     """Adds a row to the trace, and returns the largest relative gap; energies below ``smallest`` count as that."""
-    energy, bound = iteration.values()
+    energy, flux = carrier.own_energy(state.u), carrier.divergence(state.dual)
+    bound = torch.minimum(flux * known.lower, flux * known.upper).sum(dim=0)
     scale = torch.maximum(energy, smallest).clamp(min=torch.finfo(torch.float64).tiny)
     gap = ((energy - bound) / scale).max().clamp(min=0)
     trace.append(step=step, energy=energy, bound=bound, gap=gap)

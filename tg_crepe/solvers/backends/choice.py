@@ -7,6 +7,7 @@ from tg_crepe.solvers.backends.numba import NumbaBackend
 from tg_crepe.solvers.backends.reference import ReferenceBackend
 from tg_crepe.solvers.backends.torch_csr import TorchBackend
 from tg_crepe.solvers.chambolle_pock import Backend
+from tg_crepe.typing import OptTensor
 
 #: Names of the implementations of an iteration.
 BACKENDS = ("auto", "numba", "torch", "reference")
@@ -21,8 +22,21 @@ def make_backend(name: str, graph: CanonicalGraph) -> Backend:
         graph (CanonicalGraph): A graph without isolated nodes.
     """
     check_choice("backend", name, BACKENDS)
+    return ReferenceBackend(graph) if name == "reference" else make_fast_backend(name, graph)
+
+
+def make_fast_backend(name: str, graph: CanonicalGraph, divisor: OptTensor = None) -> NumbaBackend | TorchBackend:
+    r"""The backend of a name other than :obj:`"reference"`, for the operator :math:`K = W \mathrm{diag}(s)^{-1}`.
+
+    Its primal step is :math:`\rho s_i / d_i`: where :math:`s` is not the degree, a problem may have no quadratic and no
+    linear term.
+
+    Args:
+        name (str): See :func:`make_backend`.
+        graph (CanonicalGraph): A graph without isolated nodes.
+        divisor (torch.Tensor, optional): The :math:`s`, for own and halo nodes, of shape :obj:`[num_local]`.
+            (default: :obj:`None`, the degree)
+    """
     if name == "auto":
         name = "numba" if graph.edge_weight.device.type == "cpu" and available("numba") else "torch"
-    if name == "numba":
-        return NumbaBackend(graph)
-    return TorchBackend(graph) if name == "torch" else ReferenceBackend(graph)
+    return NumbaBackend(graph, divisor) if name == "numba" else TorchBackend(graph, divisor)

@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from tg_crepe._optional import require
-from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
+from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, KnownValues, LabelCoupling
 from tg_crepe.energy.gradient import dual_step
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.solvers.chambolle_pock import PrimalDualState
@@ -36,9 +36,11 @@ class NumbaBackend:
 
     Args:
         graph (CanonicalGraph): The graph; its dual has the shape :obj:`[2 * num_edges, num_classes]`.
+        divisor (torch.Tensor, optional): The :math:`s` of the operator :math:`K = W \mathrm{diag}(s)^{-1}`, for own and
+            halo nodes, of shape :obj:`[num_local]`. (default: :obj:`None`, the degree)
     """
 
-    def __init__(self, graph: CanonicalGraph) -> None:
+    def __init__(self, graph: CanonicalGraph, divisor: OptTensor = None) -> None:
         require("numba", extra="fast")
         if graph.edge_weight.device.type != "cpu":
             raise ValueError(f"'backend' = 'numba' needs the graph on the CPU, got {graph.edge_weight.device}")
@@ -47,8 +49,11 @@ class NumbaBackend:
         self.ptr = adjacency.crow_indices().long().numpy()
         self.col = adjacency.col_indices().numpy()
         self.weight = adjacency.values().numpy()
-        self.inverse = (1 / graph.degree.double()).to(graph.edge_weight.dtype).numpy()
-        self.reach = dual_step(graph.edge_index, graph.local_degree).index_select(0, graph.csr_pattern[2]).numpy()
+        self.divisor = graph.local_degree if divisor is None else divisor
+        number = graph.edge_weight.dtype
+        self.inverse = (1 / graph.degree.double()).to(number).numpy()
+        self.scale = (1 / self.divisor[: graph.num_nodes].double()).to(number).numpy()
+        self.reach = dual_step(graph.edge_index, self.divisor).index_select(0, graph.csr_pattern[2]).numpy()
         # The nodes before the first one with an edge to the halo do not wait for what other processes send.
         before, after = _split(self.ptr, 0, graph.num_inner), _split(self.ptr, graph.num_inner, graph.num_nodes)
         self.num_inner = len(before) - 1
@@ -61,16 +66,16 @@ class NumbaBackend:
         if dual is None:
             dual = u.new_zeros(self.col.size, u.size(1))
         u = u.clone(memory_format=torch.contiguous_format)
-        return PrimalDualState(u, self._over_degree(u), dual)
+        return PrimalDualState(u, self._scaled(u), dual)
 
     def restart(self, state: PrimalDualState) -> PrimalDualState:
         """The same point and dual without momentum."""
-        return PrimalDualState(state.u, self._over_degree(state.u), state.dual)
+        return PrimalDualState(state.u, self._scaled(state.u), state.dual)
 
-    def _over_degree(self, u: Tensor) -> Tensor:
+    def _scaled(self, u: Tensor) -> Tensor:
         """Own rows, and room for those of the halo, which every iteration fetches."""
         v = u.new_empty(self.graph.num_local, u.size(1))
-        torch.mul(u, torch.from_numpy(self.inverse).unsqueeze(-1), out=v[: u.size(0)])
+        torch.mul(u, torch.from_numpy(self.scale).unsqueeze(-1), out=v[: u.size(0)])
         return v
 
     def by_slot(self, dual: Tensor) -> Tensor:
@@ -94,7 +99,7 @@ class NumbaBackend:
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
         arrays = (
-            self.ptr, self.col, self.weight, self.reach, self.inverse,
+            self.ptr, self.col, self.weight, self.reach, self.inverse, self.scale,
             state.dual.view(-1).numpy(), state.u_bar.view(-1).numpy(), state.u.numpy(),
             fixed["source"], u_new.numpy(), v_new.view(-1).numpy(),
             fixed["mode"], fixed["label"], fixed["sign"], fixed["eps"], *scalars,
@@ -119,7 +124,7 @@ class NumbaBackend:
         from tg_crepe.solvers.kernels.vector import row_type
 
         near = self.graph.communicator.halo(u)
-        v = near.to(torch.float64, copy=True).div_(self.graph.local_degree.double().unsqueeze(-1)).view(-1).numpy()
+        v = near.to(torch.float64, copy=True).div_(self.divisor.double().unsqueeze(-1)).view(-1).numpy()
         total = np.zeros((len(self.chunks) - 1, u.size(1)))
         row = row_type(u.size(1), v.dtype)
 
@@ -130,6 +135,20 @@ class NumbaBackend:
         for_each_chunk(work, len(self.chunks) - 1)
         return torch.from_numpy(total.sum(axis=0) / 2)  # edges are met from both ends
 
+    def divergence(self, dual: Tensor) -> Tensor:
+        r""":math:`K^*\mathbf{z}` in double precision, of shape :obj:`[num_nodes, num_classes]`."""
+        from tg_crepe.solvers.kernels import primal_dual
+        from tg_crepe.solvers.kernels.threads import for_each_chunk
+
+        total = torch.empty(self.graph.num_nodes, dual.size(1), dtype=torch.float64)
+        arrays = (self.ptr, self.weight, self.scale, dual.view(-1).numpy(), total.numpy())
+
+        def work(chunk: int) -> None:
+            primal_dual.divergence(self.chunks[chunk], self.chunks[chunk + 1], *arrays)
+
+        for_each_chunk(work, len(self.chunks) - 1)
+        return total
+
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
         from tg_crepe.solvers.kernels import primal_dual
@@ -138,7 +157,7 @@ class NumbaBackend:
         fixed = self._prepare(problem)
         total = np.zeros((len(self.chunks) - 1, 5))
         arrays = (
-            self.ptr, self.weight, self.inverse, state.dual.view(-1).numpy(), state.u.numpy(), fixed["u_prev"],
+            self.ptr, self.weight, self.scale, state.dual.view(-1).numpy(), state.u.numpy(), fixed["u_prev"],
             fixed["linear"], fixed["mode"], fixed["label"], fixed["sign"], float(fixed["eps"]),
             problem.time_step,
         )  # fmt: skip
@@ -201,6 +220,9 @@ def _encode(constraint: Constraint, num_nodes: int) -> tuple[int, np.ndarray, np
         return kernels.LABELS, constraint.y.to(torch.int32).numpy(), sign, constraint.eps
     if isinstance(constraint, IndependentLabels):
         return kernels.INDEPENDENT, label, constraint.sign.to(torch.int8).contiguous().numpy(), constraint.eps
+    if isinstance(constraint, KnownValues):
+        label = constraint.sign.any(dim=1).to(torch.int32).numpy() - 1
+        return kernels.KNOWN, label, constraint.sign.to(torch.int8).contiguous().numpy(), 0.0
     return (kernels.COUPLING if isinstance(constraint, Coupling) else kernels.FREE), label, sign, 0.0
 
 

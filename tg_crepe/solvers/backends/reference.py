@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.energy.dirichlet import own_energy
-from tg_crepe.energy.gradient import GraphGradient, dual_step, inverse_degree
+from tg_crepe.energy.gradient import GraphGradient, dual_step
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.solvers.chambolle_pock import PrimalDualState
 from tg_crepe.solvers.problem import Certificate, InnerProblem, certify
@@ -21,8 +21,8 @@ class ReferenceBackend:
     def __init__(self, graph: CanonicalGraph) -> None:
         self.graph = graph
         self.gradient = GraphGradient()
-        # Σ K ū = step · (ū_i/d_i − ū_j/d_j): the weight cancels, see `dual_step`.
-        self.step = dual_step(graph.edge_index, graph.local_degree).unsqueeze(-1)
+        # Σ K is K with other weights, ρ σ_e w_e / ρ in the place of w_e; see `dual_step`.
+        self.step = dual_step(graph.edge_index, graph.local_degree)
 
     def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
         """The state at ``u``, with a zero dual unless one is given."""
@@ -36,9 +36,10 @@ class ReferenceBackend:
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration, see :func:`~tg_crepe.solvers.chambolle_pock.solve_inner`."""
-        v_bar = self.graph.communicator.halo(state.u_bar * inverse_degree(self.graph.degree).unsqueeze(-1))
-        first, second = self.graph.edge_index
-        dual = (state.dual + self.step / rho * (v_bar[first] - v_bar[second])).clamp_(-1, 1)
+        graph = self.graph
+        u_bar = graph.communicator.halo(state.u_bar)
+        ascent = self.gradient(u_bar, graph.edge_index, self.step / rho, graph.local_degree)
+        dual = (state.dual + ascent).clamp_(-1, 1)
         pull = rho / problem.time_step
         forward = state.u - rho * (self.divergence(dual) - problem.linear) + pull * problem.u_prev
         u = problem.constraint.project(forward / (1 + pull))
