@@ -1,4 +1,4 @@
-"""Handwritten digits (scikit-learn's 1,797 images of 8x8 pixels), five labels a class, on a CPU.
+"""Handwritten digits (scikit-learn's 1,797 images of 8x8 pixels), five labels per class, on a CPU.
 
 The paper has no figure for this data set; ours are in ``benchmarks/results/hybrid_digits.md``.
 

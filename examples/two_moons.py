@@ -1,4 +1,4 @@
-"""Two moons, one random label a class: CREPE beside other models on the same graph.
+"""Two moons, one random label per class: CREPE beside other models on the same graph.
 
 Run ``python examples/two_moons.py --noise 0.1 --seeds 20``.
 """
@@ -72,18 +72,18 @@ def one_seed(noise: float, seed: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="CREPE and other models on two moons, one label a class")
+    parser = argparse.ArgumentParser(description="CREPE and other models on two moons, one label per class")
     parser.add_argument("--noise", type=float, default=0.1, help="standard deviation of the noise (0.1)")
     parser.add_argument("--seeds", type=int, default=20, help="number of seeds (20)")
     parser.add_argument("--start-seed", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--csv", metavar="FILE", help="write one row a seed and model")
+    parser.add_argument("--csv", metavar="FILE", help="write one row per seed and model")
     args = parser.parse_args()
     if args.seeds < 1 or args.start_seed < 0 or args.noise < 0:
         parser.error("--seeds must be at least 1, --start-seed and --noise at least 0")
 
     seeds = range(args.start_seed, args.start_seed + args.seeds)
     rows = [row for seed in seeds for row in one_seed(args.noise, seed)]
-    print(f"two moons: {NUM_NODES} nodes, noise {args.noise}, k = {K}, one label a class, {args.seeds} seed(s)")
+    print(f"two moons: {NUM_NODES} nodes, noise {args.noise}, k = {K}, one label per class, {args.seeds} seed(s)")
     print(f"{'model':<22}{'error %':>14}{'unreached':>12}{'seconds':>10}")
     for name in MODELS:
         mine = [row for row in rows if row["model"] == name]

@@ -1,4 +1,4 @@
-"""Warnings of the package; each is raised at most once a call."""
+"""Warnings of the package; each is raised at most once per call."""
 
 
 class ConvergenceWarning(UserWarning):

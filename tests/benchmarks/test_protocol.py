@@ -44,7 +44,7 @@ def test_sweep_equals_the_model_at_every_value_and_sees_no_other_label():
     assert result.label[~mask].equal(sweep.labels[sweep.choice][~mask])
 
 
-def test_one_label_a_class_takes_the_published_value():
+def test_one_label_per_class_takes_the_published_value():
     graph, y = clusters(0)
     mask = choose_labels(y, Split("count", 1), 0)
     sweep = Sweep("lgc", "alpha", (0.9, 0.99, 0.5), folds=3, seed=0)

@@ -80,7 +80,7 @@ def test_the_flow_on_many_nodes_is_that_of_one_process(dtype, data_root):
 
 
 def fashion(root: os.PathLike[str], dtype: torch.dtype) -> SharedProblem:
-    """20,000 Fashion-MNIST images as raw pixels, five labels a class."""
+    """20,000 Fashion-MNIST images as raw pixels, five labels per class."""
     x, y = fashion_images(root)
     edge_index, edge_weight = knn_graph(x.to(dtype), 20)
     mask = torch.zeros(20_000, dtype=torch.bool)
@@ -106,7 +106,7 @@ def test_what_ends_by_a_tolerance_has_the_same_labels(name):
 
 
 @pytest.mark.slow
-def test_one_label_a_class_takes_restarts_and_eigenvectors_too():
+def test_one_label_per_class_takes_restarts_and_eigenvectors_too():
     problem = moons(torch.float64, num_nodes=80, labels=1)
     model = CrepePropagation()
     assert_same(together(model, problem, 2)[0], alone(model, problem), 1e-5)

@@ -93,7 +93,7 @@ def test_a_single_label_is_in_both_halves_and_judges_nothing():
     torch.testing.assert_close(held.support.sum(dim=1), torch.ones(150, dtype=torch.float64))
 
 
-def test_nothing_can_be_left_out_of_one_label_a_class_or_seen_without_unlabelled_nodes():
+def test_nothing_can_be_left_out_of_one_label_per_class_or_seen_without_unlabelled_nodes():
     assert hold_out(make_task((1, 1, 1))[0]) is None
     assert hold_out(make_task((2, 1, 1))[0]) is not None
     task, y = make_task()

@@ -25,7 +25,7 @@ def make_task(num_labels: int = 12, multi_label: bool = False, seed: int = 0) ->
     return LabelTask(graph, sign.double(), multi_label, torch.arange(3), 3)
 
 
-def one_label_a_class() -> LabelTask:
+def one_label_per_class() -> LabelTask:
     graph, y = clusters(0)
     chosen = [int((y == c).nonzero()[0]) for c in range(3)]
     sign = torch.zeros(graph.num_nodes, 3, dtype=torch.float64)
@@ -117,7 +117,7 @@ def test_search_stays_in_its_range():
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_findings_and_single_labels_are_judged_by_the_log_loss_at_neighbours(multi_label):
-    task = make_task(multi_label=True) if multi_label else one_label_a_class()
+    task = make_task(multi_label=True) if multi_label else one_label_per_class()
     solution = make_solution(task)
     prob = calibrated(task, solution).numpy()
     score = solution.score.numpy()

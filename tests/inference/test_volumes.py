@@ -54,7 +54,7 @@ def test_no_other_assignment_with_these_numbers_has_a_larger_total_score(seed):
     assert torch.equal(score.argmax(dim=1)[rows], torch.from_numpy(wanted[columns]))
 
 
-def test_scores_are_shifted_by_one_number_a_class():
+def test_scores_are_shifted_by_one_number_per_class():
     original = make_scores(0)
     score, _ = match_volumes(original, make_task(), torch.full((3,), 1 / 3, dtype=torch.float64))
     shift = score - original
@@ -62,7 +62,7 @@ def test_scores_are_shifted_by_one_number_a_class():
 
 
 def test_labelled_nodes_count_with_their_label():
-    task = make_task(num_labels=90)  # thirty labels a class
+    task = make_task(num_labels=90)  # thirty labels per class
     score, missed = match_volumes(make_scores(1), task, torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64))
     assert missed == 0
     assert numbers(score, task) == [30, 45, 75]  # all of the first class are labelled already

@@ -524,7 +524,7 @@ BAD = {
     "y is a list": (lambda d: d.update(y=d["y"].tolist()), "'y' must be a torch.Tensor, got list"),
     "other findings": (lambda d: d.update(y=torch.full((90, 3), 2)), "must hold 0, 1, and -1 or NaN"),
     "columns": (lambda d: d.update(y=torch.ones(90, 3), num_classes=4), "'num_classes' must be the number of columns"),
-    "num_nodes": (lambda d: d.update(num_nodes=91), "'y' must have one row a node, num_nodes = 91, got 90"),
+    "num_nodes": (lambda d: d.update(num_nodes=91), "'y' must have one row per node, num_nodes = 91, got 90"),
     "index range": (lambda d: d.update(edge_index=d["edge_index"] + 5), "'edge_index' must hold node numbers in"),
     "negative index": (
         lambda d: d.update(edge_index=d["edge_index"] - 1),

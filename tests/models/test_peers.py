@@ -42,7 +42,7 @@ def blobs() -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def compare(ours: EnergyModel, theirs, w: sp.csr_matrix, y: np.ndarray, count: int):
-    """Both answers with ``count`` labels a class, and where they count."""
+    """Both answers with ``count`` labels per class, and where they count."""
     rng = np.random.default_rng(count)
     chosen = np.concatenate([rng.choice(np.flatnonzero(y == c), count, replace=False) for c in range(6)])
     np.random.seed(0)  # noqa: NPY002  their power iteration starts from the global generator

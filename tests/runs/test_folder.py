@@ -57,7 +57,7 @@ def test_settings_that_json_does_not_know_are_kept_as_text(tmp_path):
     assert run.info["settings"] == {"root": str(tmp_path), "dtype": "torch.float32"}
 
 
-def test_trace_round_trip_has_a_column_a_class(run):
+def test_trace_round_trip_has_a_column_per_class(run):
     trace = Trace()
     for step in range(3):
         trace.append(step=step, ratio=torch.tensor([0.1, 0.2]) * step, gap=math.nan if step == 0 else 0.5)

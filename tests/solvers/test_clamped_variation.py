@@ -41,7 +41,7 @@ def problems() -> dict[str, tuple[CanonicalGraph, torch.Tensor]]:
     return {
         "random, 3 classes": (random_graph(0, num_nodes=30), signs(30, 3, 2, seed=0)),
         "random, 7 classes": (random_graph(1, num_nodes=40, density=0.2), signs(40, 7, 1, seed=1)),
-        "moons, one label a class": (two_moons, signs(100, 2, 1, seed=2)),
+        "moons, one label per class": (two_moons, signs(100, 2, 1, seed=2)),
         "moons, many labels": (two_moons, signs(100, 2, 20, seed=3)),
         "clusters": (three_clusters, signs(150, 3, 5, seed=4)),
         "heavy weights": (random_graph(2).with_weight(1e6 * random_graph(2).edge_weight), signs(12, 2, 1, seed=5)),

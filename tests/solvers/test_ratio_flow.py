@@ -9,7 +9,7 @@ from tg_crepe.energy import Coupling, LabelCoupling, get_normaliser
 from tg_crepe.graph import CanonicalGraph, canonical_graph
 
 
-def test_trace_has_a_row_for_the_start_and_one_a_step():
+def test_trace_has_a_row_for_the_start_and_one_per_step():
     graph, _ = clusters(0, num_nodes=60)
     result = RatioFlow("l1", [0.5, 1.0, 2.0], inner_iterations=5)(start_off_degree(graph, 3), graph, Coupling())
     trace = result.trace

@@ -200,7 +200,7 @@ Y = torch.tensor([0, 1])
             lambda: ClassWeights.from_soft_labels(Y, multi_label=False),
             r"'prob' must be probabilities, .* got torch.int64 of shape \[2\]",
         ),
-        (lambda: ONES.weigh(torch.ones(2, 4)), r"'target' must have 3 columns, one a class, got shape \[2, 4\]"),
+        (lambda: ONES.weigh(torch.ones(2, 4)), r"'target' must have 3 columns, one per class, got shape \[2, 4\]"),
         (lambda: HybridLoss(ONES, pseudo_weight=0), r"'pseudo_weight' must be a finite number > 0, got 0"),
         (lambda: HybridLoss(ONES).targets(Y, Y), r"'pseudo_y' must be None"),
         (lambda: HybridLoss(ONES, ONES).targets(Y, Y, torch.ones(3)), r"'certainty' must be of shape \[2\], got \[3\]"),

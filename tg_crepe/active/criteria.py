@@ -1,4 +1,4 @@
-"""How much is to be learnt from a node's label: one number a node, the larger the better."""
+"""How much is to be learnt from a node's label: one number per node, the larger the better."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def demo(
         }
         _write(pictures, out)
     with progress.status("page"):
-        _write_page(task, result, out, {"labels a class": labels_per_class, "k": _K, "metric": "euclidean"}, seed)
+        _write_page(task, result, out, {"labels per class": labels_per_class, "k": _K, "metric": "euclidean"}, seed)
     screen.print(f"in {out.resolve()}: {', '.join((*pictures, _PAGE, _RUN))}", markup=False)
 
 
@@ -154,7 +154,7 @@ def _new_figure(**size: Any) -> Figure:
 
 
 def _draw_moons(task: _Task, result: PropagationResult) -> Figure:
-    """The nodes with one label a class, and what CREPE makes of them."""
+    """The nodes with one label per class, and what CREPE makes of them."""
     import torch
 
     from tg_crepe.viz import plot_points
@@ -162,7 +162,7 @@ def _draw_moons(task: _Task, result: PropagationResult) -> Figure:
     figure = _new_figure(figsize=(12, 3.6))
     before, after = figure.subplots(1, 2)
     plot_points(task.x, torch.where(task.mask, task.y, -1), task.mask, ax=before)
-    before.set_title("before: one label a class")
+    before.set_title("before: one label per class")
     plot_points(task.x, result.label, task.mask, ax=after)
     error = 100 * float((result.label != task.y)[~task.mask].double().mean())
     after.set_title(f"after: pseudo-labels of CREPE, {error:.1f} % wrong")

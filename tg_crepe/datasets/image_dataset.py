@@ -29,7 +29,7 @@ class ImageDataset:
         name (str): The data set, with :obj:`"(subset)"` where it is a part of the one that papers report on.
         images (Tensor or ImageFiles): Bytes of shape :obj:`[N, channels, height, width]`, or files that are decoded
             when they are asked for.
-        targets (Tensor): Classes of shape :obj:`[N]`, :obj:`-1` where unknown; for several labels an image, 0 or 1
+        targets (Tensor): Classes of shape :obj:`[N]`, :obj:`-1` where unknown; for several labels per image, 0 or 1
             (:obj:`-1` where unknown) of shape :obj:`[N, num_classes]`.
         train (Tensor): Indices of the training images.
         test (Tensor): Indices of the test images; empty where there are none.

@@ -38,7 +38,7 @@ def load_npz(root: str | os.PathLike[str]) -> ImageDataset:
 
     Only :obj:`images` is needed: :obj:`[N, H, W]`, :obj:`[N, C, H, W]` or :obj:`[N, H, W, C]`, bytes or floating
     point numbers in [0, 1]. The other arrays: :obj:`labels` of shape :obj:`[N]` (-1 where unknown) or, for several
-    labels an image, :obj:`[N, L]` with 0 and 1 (-1 or NaN where unknown); :obj:`class_names`; :obj:`ids`, a name for
+    labels per image, :obj:`[N, L]` with 0 and 1 (-1 or NaN where unknown); :obj:`class_names`; :obj:`ids`, a name for
     each image; :obj:`groups`, such as patients; :obj:`train`, :obj:`test` and :obj:`val`, indices or masks. Without
     :obj:`train`, all images that are in no other part are training images.
 

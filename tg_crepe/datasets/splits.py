@@ -105,8 +105,8 @@ class RandomLabelSplit:
         split.save("split.json")
         split = LabelSplit.load("split.json", dataset)
 
-    One label an image: stratified, each class gets its share of the labels and at least one, even where the per cent
-    come to fewer. Several labels an image: a random draw in which every finding has at least one labelled image that
+    One label per image: stratified, each class gets its share of the labels and at least one, even where the per cent
+    come to fewer. Several labels per image: a random draw in which every finding has at least one labelled image that
     shows it, as far as there are such images and labels enough; the rarest finding comes first. Images without a known
     label are never drawn.
 

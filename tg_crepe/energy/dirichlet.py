@@ -22,7 +22,7 @@ def dirichlet_energy(u: Tensor, graph: CanonicalGraph, p: float) -> Tensor:
         p (float): The exponent, at least 1.
 
     Returns:
-        torch.Tensor: One energy a class, in double precision, of shape :obj:`[num_classes]`.
+        torch.Tensor: One energy per class, in double precision, of shape :obj:`[num_classes]`.
     """
     check_positive("p", p)
     if p < 1:
@@ -46,7 +46,7 @@ def total_variation(u: Tensor, graph: CanonicalGraph) -> Tensor:
         graph (CanonicalGraph): The graph.
 
     Returns:
-        torch.Tensor: One energy a class, in double precision, of shape :obj:`[num_classes]`.
+        torch.Tensor: One energy per class, in double precision, of shape :obj:`[num_classes]`.
     """
     return dirichlet_energy(u, graph, p=1)
 

@@ -51,7 +51,7 @@ class GraphGradient(MessagePassing):
         :math:`(K^*\mathbf{z})_i = \frac{1}{d_i} \left( \sum_{e = (i, j)} w_e z_e - \sum_{e = (j, i)} w_e z_e \right)`.
 
         Args:
-            dual (torch.Tensor): One value an edge and class, of shape :obj:`[num_edges, num_classes]`.
+            dual (torch.Tensor): One value per edge and class, of shape :obj:`[num_edges, num_classes]`.
             edge_index (torch.Tensor): Every edge once, of shape :obj:`[2, num_edges]`.
             edge_weight (torch.Tensor): Their weights, of shape :obj:`[num_edges]`.
             degree (torch.Tensor): The weighted degree, of shape :obj:`[num_nodes]`.

@@ -139,7 +139,7 @@ def _check_edge_index(edge_index: Tensor) -> Tensor:
 
 
 def _check_weight(weight: Tensor, edge_index: Tensor) -> Tensor:
-    """Finite weights >= 0, one an edge, in a floating type."""
+    """Finite weights >= 0, one per edge, in a floating type."""
     check_tensor("edge_weight", weight)
     num_edges = edge_index.size(1)
     if weight.dim() == 2 and weight.size(1) == 1:

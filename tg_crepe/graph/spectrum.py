@@ -139,7 +139,7 @@ def _lanczos(graph: CanonicalGraph, wanted: int, steps: int, residual: float) ->
 
 
 def _random(graph: CanonicalGraph, generator: torch.Generator) -> Tensor:
-    """One random number a node, the same for a node whichever process holds it."""
+    """One random number per node, the same for a node whichever process holds it."""
     number = graph.communicator.number
     if number is None:
         return torch.randn(graph.num_nodes, generator=generator, dtype=torch.float64).to(graph.edge_weight.device)

@@ -90,7 +90,7 @@ def _mean(value: Tensor, weight: Tensor) -> Tensor:
 def extend_soft_labels(prob: Tensor, neighbor: Tensor, weight: Tensor, rule: str = "median") -> Tensor:
     r"""The soft labels of new points from those of the nodes.
 
-    The soft labels of a model are a softmax of its scores, so :math:`\log \mathbf{p}` is, up to a constant a row, an
+    The soft labels of a model are a softmax of its scores, so :math:`\log \mathbf{p}` is, up to a constant per row, an
     increasing affine function of :math:`\mathbf{v}` for every class, and its median is that of :math:`\mathbf{v}`.
     Where the energy is quadratic, the mean of :math:`\mathbf{p}` itself is taken, as scikit-learn's label propagation
     does. A labelled node counts with the smallest and largest score of all nodes, since its soft label is one-hot.

@@ -16,10 +16,10 @@ from tg_crepe.solvers.resolvent import loose_resolvent
 #: The precision of the diffusions; what is counted are largest entries.
 _TOL = 1e-1
 
-#: The screening rate over the root of the labels a class, where a model has none of its own.
+#: The screening rate over the root of the labels per class, where a model has none of its own.
 _RATE = 0.03
 
-#: How much of the error the other half of one label a class takes away; with p labels a class it is this over √p.
+#: How much of the error the other half of one label per class takes away; with p labels per class it is this over √p.
 _GAIN = 0.9
 
 
@@ -47,8 +47,8 @@ def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
         e_1 = \frac{|\{ i \in \mathcal{U} : \arg\max P_i^{(1)} \neq \arg\max P_i^{(2)} \}|}{|\mathcal{U}|}, \qquad
         e_2 = \frac{|\{ (i, h) : i \in \mathcal{U}, \max_l P_i^{(h)} < c \}|}{2 |\mathcal{U}|},
 
-    where :math:`p` is the number of labels a class. :math:`e_1` is how often the halves disagree, which is the error of
-    either where soft labels are calibrated (`"Assessing Generalization via Disagreement"
+    where :math:`p` is the number of labels per class. :math:`e_1` is how often the halves disagree, which is the error
+    of either where soft labels are calibrated (`"Assessing Generalization via Disagreement"
     <https://arxiv.org/abs/2106.13799>`_). :math:`e_2` is how often they are less sure than :math:`c`: of the labelled
     nodes, judged by the half that does not know them, :math:`k` are wrong, and :math:`c` is the :math:`(k+1)`-th
     smallest of their :math:`\max_l P_i^l` (`"Leveraging Unlabeled Data to Predict Out-of-Distribution Performance"

@@ -72,7 +72,7 @@ def read_some_labels(y: Tensor, mask: OptTensor, num_classes: int | None, num_no
             f"got {list(y.shape)}"
         )
     if num_nodes is not None and y.size(0) != num_nodes:
-        raise ValueError(f"'y' must have one row a node, num_nodes = {num_nodes}, got {y.size(0)}")
+        raise ValueError(f"'y' must have one row per node, num_nodes = {num_nodes}, got {y.size(0)}")
     chosen = None if mask is None else check_mask(mask, y.size(0))
     if chosen is not None and chosen.device != y.device:
         raise ValueError(f"'mask' must be on the device of 'y', {y.device}, got {chosen.device}")

@@ -74,7 +74,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:
-    """Class functions and scores from non-negative evidence, one column a source."""
+    """Class functions and scores from non-negative evidence, one column per source."""
     x = x.clamp(min=0)  # the solution is non-negative; what is below zero is rounding
     if task.multi_label:
         positive, negative = x.chunk(2, dim=1)

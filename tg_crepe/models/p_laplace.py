@@ -25,7 +25,7 @@ class PLaplace(EnergyModel):
     the gradient of an energy. A finding of multi-label data is solved between its known positives and negatives.
 
     Args:
-        p (float, optional): The power, above 1. (default: :obj:`3.0`, with one label a class of scikit-learn's digits
+        p (float, optional): The power, above 1. (default: :obj:`3.0`, with one label per class of scikit-learn's digits
             the best of 2, 2.5, 3, 4, 6 and 10; the more labels, the less it differs from 2)
         tol (float, optional): The duality gap relative to the energy, and the imbalance of a node relative to what
             flows through it; see :func:`~tg_crepe.solvers.power_newton.minimise_power`. (default: :obj:`1e-4`, below

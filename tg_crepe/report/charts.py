@@ -179,7 +179,7 @@ def _confusion(content: RunContent) -> Chart | None:
 
 
 def _balance(content: RunContent) -> Chart:
-    """Nodes a class: given labels, pseudo-labels, truth."""
+    """Nodes per class: given labels, pseudo-labels, truth."""
     result = content.result
     assert result is not None
     kinds = {"labels given": (result.label, result.labelled), "pseudo-labels": (result.label, content.pseudo)}
@@ -198,7 +198,7 @@ def _balance(content: RunContent) -> Chart:
 
 
 def _count(content: RunContent, label: np.ndarray) -> np.ndarray:
-    """Nodes a class, or images a finding."""
+    """Nodes per class, or images per finding."""
     if content.multi_label:
         return (label == 1).sum(axis=0)
     return np.bincount(label[label >= 0], minlength=len(content.names))

@@ -19,7 +19,7 @@ class RunContent:
         info (dict): The content of ``run.json``.
         result (RunResult, optional): The pseudo-labels.
         trace (dict): The columns of the solver's trace.
-        metrics (list): A row an epoch.
+        metrics (list): A row per epoch.
         final (dict): The metrics of the last model.
         graph (tuple, optional): Edges, weights and the number of nodes.
         thumbnails (tuple, optional): Nodes and their images.

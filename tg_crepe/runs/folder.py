@@ -76,7 +76,7 @@ class RunFolder:
     .. code-block:: text
 
         run.json        command, its line, settings, seed, versions, status
-        trace.csv       a row a step of the solver         metrics.csv     a row an epoch
+        trace.csv       one row per step of the solver     metrics.csv     one row per epoch
         result.npz      pseudo-labels (RunResult)          graph.npz       edge_index, edge_weight, num_nodes
         thumbnails.npz  node, images                       checkpoint/     what the trainer resumes from
 
@@ -162,7 +162,7 @@ class RunFolder:
         self._write_info({**self.info, "status": status})
 
     def write_trace(self, trace: Any) -> None:
-        """Keeps a :class:`~tg_crepe.solvers.trace.Trace`; a value a class becomes a column a class (``ratio_0``, …)."""
+        """Keeps a :class:`~tg_crepe.solvers.Trace`; one value per class becomes one column per class (``ratio_0``, …)."""
         columns: dict[str, list[Any]] = {}
         for name in trace:
             values = _array(trace[name])

@@ -23,7 +23,7 @@ class PrimalDualState:
         u (torch.Tensor): The primal point, always in :math:`C` after an iteration, of shape
             :obj:`[num_nodes, num_classes]`.
         u_bar (torch.Tensor): Its extrapolation, of the same shape, in the form that the backend keeps.
-        dual (torch.Tensor): :math:`\|\mathbf{z}\|_\infty \leq 1`, one value an edge and class, in the layout of the
+        dual (torch.Tensor): :math:`\|\mathbf{z}\|_\infty \leq 1`, one value per edge and class, in the layout of the
             backend that made it.
     """
 

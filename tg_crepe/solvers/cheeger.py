@@ -27,7 +27,7 @@ class CheegerPartition:
         ratio (float): The normalised Cheeger ratio
             :math:`\mathrm{cut}(A, \bar A) / \min(\mathrm{vol}\, A, \mathrm{vol}\, \bar A)` of the partition.
         u (torch.Tensor): The end of the flow, of shape :obj:`[num_nodes]`; 0 at isolated nodes.
-        trace (Trace): One row a step.
+        trace (Trace): One row per step.
         status (str): How the flow ended.
     """
 

@@ -228,7 +228,7 @@ def mixup(images: Tensor, weighted_target: Tensor, alpha: float, generator: torc
         raise ValueError(f"'images' must be floating to be mixed, got {images.dtype}")
     num = images.size(0)
     if weighted_target.size(0) != num:
-        raise ValueError(f"'weighted_target' must have {num} rows, one an image, got {weighted_target.size(0)}")
+        raise ValueError(f"'weighted_target' must have {num} rows, one per image, got {weighted_target.size(0)}")
     # torch's own Beta distribution takes no generator.
     draws = torch.from_numpy(np.random.default_rng(_draw_seed(generator)).beta(alpha, alpha, size=num))
     other = torch.randperm(num, generator=generator, device=generator.device)

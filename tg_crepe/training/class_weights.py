@@ -60,7 +60,7 @@ class ClassWeights:
         check_tensor("prob", prob)
         if prob.dim() != 2 or not prob.is_floating_point():
             raise ValueError(
-                f"'prob' must be probabilities, one column a class, got {prob.dtype} of shape {list(prob.shape)}"
+                f"'prob' must be probabilities, one column per class, got {prob.dtype} of shape {list(prob.shape)}"
             )
         known = (prob >= 0).double()
         share = torch.where(prob >= 0, prob, 0).double()
@@ -96,7 +96,7 @@ class ClassWeights:
             target = F.one_hot(target.clamp(min=0), self.num_classes) * (target >= 0).unsqueeze(1)
         elif target.dim() != 2 or target.size(1) != self.num_classes:
             raise ValueError(
-                f"'target' must have {self.num_classes} columns, one a class, got shape {list(target.shape)}"
+                f"'target' must have {self.num_classes} columns, one per class, got shape {list(target.shape)}"
             )
         known = target >= 0
         share = torch.where(known, target, 0).to(self.weight.dtype)

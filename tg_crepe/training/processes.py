@@ -19,7 +19,7 @@ def gather_rows(accelerator: Any, index: Tensor, compute: Callable[[Tensor], Ten
 
     Args:
         accelerator (accelerate.Accelerator): The processes.
-        index (torch.Tensor): Indices, at least one a process.
+        index (torch.Tensor): Indices, at least one per process.
         compute (callable): From indices to one row each.
     """
     if accelerator.num_processes == 1:

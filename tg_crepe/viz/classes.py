@@ -48,7 +48,7 @@ def plot_class_balance(counts: Mapping[str, Any], class_names: Sequence[str], ax
     r"""Draws how many nodes every class has, as shares of each kind, such as given labels beside pseudo-labels.
 
     Args:
-        counts (mapping): Numbers of nodes a class, each of shape :obj:`[num_classes]`, by the name of their kind.
+        counts (mapping): Numbers of nodes per class, each of shape :obj:`[num_classes]`, by the name of their kind.
         class_names (list): The name of every class.
         ax (matplotlib.axes.Axes, optional): Where to draw. (default: :obj:`None`, the axes of a new figure)
     """

@@ -17,7 +17,7 @@ def plot_epochs(metrics: Sequence[Mapping[str, Any]], ax: Axes | None = None) ->
     r"""Draws the error of the network and that of the energy's pseudo-labels against the epoch.
 
     Args:
-        metrics (list): A row an epoch with the columns :obj:`"epoch"`, :obj:`"error"` and :obj:`"pseudo_error"`, as
+        metrics (list): A row per epoch with the columns :obj:`"epoch"`, :obj:`"error"` and :obj:`"pseudo_error"`, as
             :meth:`~tg_crepe.runs.RunFolder.read_metrics` returns them; None was not measured.
         ax (matplotlib.axes.Axes, optional): Where to draw. (default: :obj:`None`, the axes of a new figure)
     """

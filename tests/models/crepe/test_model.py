@@ -30,7 +30,7 @@ def digits():
 
 
 def test_digits_come_out_as_the_prototype_measured(digits):
-    """Seeds 100 and 101 at 5 labels a class: 4.5 % (prototype, its eight seeds: 4.0 ± 1), below LGC and harmonic."""
+    """Seeds 100 and 101 at 5 labels per class: 4.5 % (prototype, its eight seeds: 4.0 ± 1), below LGC and harmonic."""
     y, graph = digits
     masks = [split(y.numpy(), seed, 5) for seed in (100, 101)]
     crepe, lgc, harmonic = (
@@ -40,7 +40,7 @@ def test_digits_come_out_as_the_prototype_measured(digits):
     assert crepe < min(lgc, harmonic)
 
 
-def test_two_moons_with_one_label_a_class():
+def test_two_moons_with_one_label_per_class():
     wrong = {"crepe": [], "lgc": [], "harmonic": []}
     for seed in (101, 102, 103):
         graph, y = moons(seed, num_nodes=500)
