@@ -162,7 +162,7 @@ class RunFolder:
         self._write_info({**self.info, "status": status})
 
     def write_trace(self, trace: Any) -> None:
-        """Keeps a :class:`~tg_crepe.solvers.Trace`; one value per class becomes one column per class (``ratio_0``, …)."""
+        """Keeps a trace; what has one value per class becomes one column per class (``ratio_0``, …)."""
         columns: dict[str, list[Any]] = {}
         for name in trace:
             values = _array(trace[name])
