@@ -28,6 +28,7 @@ class ResultFiles(Callback):
 
     def on_train_end(self, trainer: HybridTrainer, error: BaseException | None) -> None:
         """Writes the files, unless an error ended training."""
+        trainer.data.snapshot_nodes = None  # a question, no part of the answer
         if error is not None or trainer.run is None:
             return
         with atomic_file(trainer.run.path / "final.json") as unfinished:
