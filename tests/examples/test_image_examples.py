@@ -91,7 +91,7 @@ def test_a_run_folder_can_be_resumed(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--energy", "nothing"], "'energy' must be one of"),
+        (["--energy", "nothing"], "'source' must be one of"),
         (["--labels", "400"], "'labels' must be"),
         (["--preset", "paper_wrn"], "'name' must be one of 'paper', 'cpu'"),
     ],
