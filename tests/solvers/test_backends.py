@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import threading
+from functools import cache
 
 import pytest
 import torch
@@ -49,13 +50,19 @@ def run(name: str, graph: CanonicalGraph, problem: InnerProblem, iterations: int
     return solve_inner(problem, backend, start, -math.inf, -1.0, 10, iterations)
 
 
+@cache
+def solve_with_the_reference(kind: str, num_classes: int, dtype: torch.dtype):
+    graph, problem = make_problem(kind, num_classes, dtype)
+    state, certificate, _ = run("reference", graph, problem, 200)
+    return graph, problem, state, certificate
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_classes", [2, 3, 10, 14, 67, 100])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FAST)
 def test_200_iterations_equal_the_reference(name, kind, num_classes, dtype):
-    graph, problem = make_problem(kind, num_classes, dtype)
-    expected, certificate, _ = run("reference", graph, problem, 200)
+    graph, problem, expected, certificate = solve_with_the_reference(kind, num_classes, dtype)
     state, found, iterations = run(name, graph, problem, 200)
     assert iterations == 200
     tol = 1e-5 if dtype == torch.float32 else 1e-10
