@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 from helpers import clusters, random_graph, start_off_degree
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
@@ -80,7 +80,6 @@ def test_200_iterations_equal_the_reference(name, kind, num_classes, dtype):
 
 @pytest.mark.parametrize("name", [*FAST, "reference"])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
 def test_the_energy_of_a_backend_is_the_total_variation(name, seed):
     graph = random_graph(seed, num_nodes=40)
     u = torch.randn(40, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
