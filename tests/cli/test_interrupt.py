@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import os
+import json
 import signal
 import subprocess
 import sys
@@ -15,14 +15,16 @@ pytest.importorskip("pyarrow", reason="tables need the extra 'cli'")
 
 from tg_crepe.cli.app import run
 
-#: Runs a command line in which one function says that it was reached, and then takes for ever. The writers do half of
-#: their work first.
+#: Runs a command line per case, in which one function says that it was reached and then takes for ever; there the
+#: process gets its signal. The writers do half of their work first. One process imports everything and forks the rest:
+#: each of them would need seconds for it.
 PROGRAM = """
-import sys, time, warnings
+import json, os, sys, time, warnings
 warnings.simplefilter("ignore")
-from pathlib import Path
 from importlib import import_module
-module, name = sys.argv[1].rsplit(".", 1)
+from pathlib import Path
+import pyarrow.csv, tg_crepe.cli._propagation, tg_crepe.models
+from tg_crepe.cli.app import run
 
 def wait(*arguments, **options):
     for argument in arguments:
@@ -31,12 +33,24 @@ def wait(*arguments, **options):
         elif hasattr(argument, "write"):
             argument.write(b"half")
             argument.flush()
-    print("reached", flush=True)
+    os.write(tell, b".")
     time.sleep(600)
 
-setattr(import_module(module), name, wait)
-from tg_crepe.cli.app import run
-sys.exit(run(sys.argv[2:]))
+codes = []
+for folder, function, number in json.loads(sys.argv[1]):
+    reached, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.dup2(os.open(folder + ".err", os.O_CREAT | os.O_WRONLY), 2)
+        module, name = function.rsplit(".", 1)
+        setattr(import_module(module), name, wait)
+        sys.exit(run(sys.argv[2:]))
+    os.close(tell)
+    if os.read(reached, 1):  # nothing where the child ended by itself
+        os.kill(child, number)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(json.dumps(codes))
 """
 
 MOMENTS = {
@@ -58,29 +72,19 @@ LINE = ["propagate", "features.npz", "--labels", "labels.csv", "-o", "out.csv", 
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory) -> dict[tuple[str, int], tuple[Path, int, str]]:
-    """All cases at once, each in its folder with an old table: the folder, the exit code and stderr."""
-    started = {}
-    for case in CASES:
-        folder = tmp_path_factory.mktemp(case[0])
+    """All cases, each in its folder with an old table: the folder, the exit code and stderr."""
+    folders = [tmp_path_factory.mktemp(moment) for moment, _ in CASES]
+    for folder in folders:
         write_clusters(folder)
         (folder / "out.csv").write_text("old")
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, MOMENTS[case[0]], *LINE],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        started[case] = (folder, process)
-    answers = {}
-    for case, (folder, process) in started.items():
-        assert process.stdout is not None
-        assert process.stdout.readline() == "reached\n", process.communicate()[1]
-        process.send_signal(case[1])
-        _, err = process.communicate(timeout=120)
-        answers[case] = (folder, process.returncode, err)
-    return answers
+    cases = [(str(folder), MOMENTS[moment], number) for folder, (moment, number) in zip(folders, CASES, strict=True)]
+    command = [sys.executable, "-c", PROGRAM, json.dumps(cases), *LINE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return {
+        case: (folder, code, Path(f"{folder}.err").read_text())
+        for case, folder, code in zip(CASES, folders, json.loads(done.stdout), strict=True)
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1].name}")

@@ -2,7 +2,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.energy import Constraint, Coupling, IndependentLabels, KnownValues, LabelCoupling
@@ -48,7 +48,6 @@ def test_projection_is_the_nearest_point_of_the_set(name):
 
 @pytest.mark.parametrize("name", SETS)
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.01, 100))
-@settings(max_examples=25, deadline=None)
 def test_projection_is_feasible_idempotent_and_nonexpansive(name, seed, scale):
     generator = torch.Generator().manual_seed(seed)
     u, other = scale * torch.randn(2, 7, 3, generator=generator, dtype=torch.float64)

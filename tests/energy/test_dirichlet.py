@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 import torch
 from helpers import dense_adjacency, dense_gradient, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.energy import dirichlet_energy, ratio, total_variation
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_total_variation_is_the_l1_norm_of_the_gradient(seed):
     graph = random_graph(seed)
     u = np.random.default_rng(seed).standard_normal((graph.num_nodes, 3))
@@ -29,7 +28,6 @@ def test_dirichlet_energy_counts_every_edge_once(p):
 
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 @given(factor=st.floats(-50, 50))
-@settings(max_examples=20, deadline=None)
 def test_energy_is_absolutely_p_homogeneous(p, factor):
     graph = random_graph(1)
     u = torch.randn(graph.num_nodes, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import dense_gradient, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe import GraphGradient
@@ -28,7 +28,6 @@ def apply_adjoint(graph: CanonicalGraph, z: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("make", [random_graph, messy_graph])
 @given(seed=st.integers(0, 10_000), num_classes=st.integers(1, 5))
-@settings(max_examples=25, deadline=None)
 def test_equals_the_dense_matrix_and_its_transpose(make, seed, num_classes):
     graph, rng = make(seed), np.random.default_rng(seed + 1)
     u = rng.standard_normal((graph.num_nodes, num_classes))
@@ -40,7 +39,6 @@ def test_equals_the_dense_matrix_and_its_transpose(make, seed, num_classes):
 
 @pytest.mark.parametrize("make", [random_graph, messy_graph])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_adjoint_identity(make, seed):
     graph, generator = make(seed), torch.Generator().manual_seed(seed)
     u = torch.randn(graph.num_nodes, 3, generator=generator, dtype=torch.float64)
@@ -50,14 +48,12 @@ def test_adjoint_identity(make, seed):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_degree_is_in_the_kernel(seed):
     graph = messy_graph(seed)
     assert float(apply(graph, graph.degree.unsqueeze(-1)).abs().max()) <= 1e-14
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_diagonal_steps_satisfy_the_condition_of_the_solver(seed):
     graph = random_graph(seed)
     k = dense_gradient(graph)

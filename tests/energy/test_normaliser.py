@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -30,7 +30,6 @@ def functions(seed: int, ties: bool) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("name", NORMALISERS)
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
 def test_subgradient_supports_the_norm_everywhere(name, ties, seed):
     """H(u) = ⟨q, u⟩ and H(u') ≥ ⟨q, u'⟩: what the propositions use of q, and all that they use."""
     u, degree = functions(seed, ties)
@@ -44,7 +43,6 @@ def test_subgradient_supports_the_norm_everywhere(name, ties, seed):
 
 @pytest.mark.parametrize("name", NORMALISERS)
 @given(seed=st.integers(0, 10_000), factor=st.floats(0.001, 1000))
-@settings(max_examples=15, deadline=None)
 def test_value_is_positively_homogeneous(name, seed, factor):
     u, degree = functions(seed, ties=False)
     torch.testing.assert_close(make(name)(factor * u, degree)[0], factor * make(name)(u, degree)[0])
@@ -55,7 +53,6 @@ def test_value_is_positively_homogeneous(name, seed, factor):
     ("name", "mass"), [("median", "ones"), ("degree_median", "degree"), ("degree_quantile", "degree")]
 )
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
 def test_quantile_norms_minimise_over_the_constant(name, mass, ties, seed):
     """The value equals the least asymmetric deviation, found by a linear program over c."""
     u, degree = functions(seed, ties)

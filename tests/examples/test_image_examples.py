@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,21 +27,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::tg_crepe.warnings.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::tg_crepe.datasets.DatasetWarning"),
 ]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Runs a script in this process: importing everything anew would take longer than the run."""
-
-    def start(script: str, *arguments: str) -> tuple[str, str]:
-        monkeypatch.syspath_prepend(str(EXAMPLES))
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.delenv("TG_CREPE_DATA", raising=False)
-        monkeypatch.setattr(sys, "argv", [script, *arguments])
-        runpy.run_path(str(EXAMPLES / f"{script}.py"), run_name="__main__")
-        return tuple(capsys.readouterr())
-
-    return start
 
 
 def table(out: str) -> list[str]:

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse
 import torch
 from helpers import dense_adjacency, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 
@@ -68,7 +68,6 @@ class SparseTensorStandIn:
 
 @pytest.mark.parametrize("symmetrize", list(COMBINE))
 @given(graph=multigraphs())
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_multigraph_agrees_with_dense_algebra(symmetrize, graph):
     directed = dense_directed(*graph)
     expected = COMBINE[symmetrize](directed, directed.T)
@@ -78,7 +77,6 @@ def test_any_multigraph_agrees_with_dense_algebra(symmetrize, graph):
 
 
 @given(graph=multigraphs())
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_every_edge_is_held_once_sorted_and_positive(graph):
     result, _ = canonical_graph(*graph)
     i, j = result.edge_index
@@ -196,7 +194,6 @@ def test_a_sparse_tensor_without_values_weighs_one():
 
 @pytest.mark.parametrize("symmetrize", list(COMBINE))
 @given(graph=multigraphs())
-@settings(max_examples=40, deadline=None, derandomize=True)
 def test_the_transposed_graph_is_the_same(symmetrize, graph):
     edge_index, weight, n = graph
     expected, _ = canonical_graph(edge_index, weight, n, symmetrize)
@@ -207,7 +204,6 @@ def test_the_transposed_graph_is_the_same(symmetrize, graph):
 
 @pytest.mark.parametrize("symmetrize", list(COMBINE))
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None, derandomize=True)
 def test_the_order_of_the_edges_changes_no_bit(symmetrize, seed):
     edge_index, weight, n = random_multigraph(seed, num_nodes=5)  # float32, about eight repeats of every edge
     order = torch.randperm(weight.numel(), generator=torch.Generator().manual_seed(seed))
@@ -219,7 +215,6 @@ def test_the_order_of_the_edges_changes_no_bit(symmetrize, seed):
 
 
 @given(graph=multigraphs(), seed=st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None, derandomize=True)
 def test_relabelled_nodes_give_the_relabelled_graph(graph, seed):
     edge_index, weight, n = graph
     label = torch.from_numpy(np.random.default_rng(seed).permutation(n))
@@ -307,7 +302,6 @@ def test_notes_count_every_repair():
 
 
 @given(graph=multigraphs())
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_notes_agree_with_counting(graph):
     edges = [(i, j) for (i, j), w in zip(graph[0].t().tolist(), graph[1].tolist(), strict=True) if i != j and w > 0]
     loops = int((graph[0][0] == graph[0][1]).sum())
@@ -329,7 +323,6 @@ def test_a_clean_graph_needs_no_note():
 
 
 @given(graph=multigraphs())
-@settings(max_examples=40, deadline=None, derandomize=True)
 def test_degree_and_adjacency_agree_with_dense_algebra(graph):
     result, _ = canonical_graph(*graph)
     dense = dense_adjacency(result)
@@ -348,7 +341,6 @@ def test_degree_is_summed_in_double_precision():
 
 
 @given(graph=multigraphs(), seed=st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None, derandomize=True)
 def test_subgraph_is_the_dense_submatrix(graph, seed):
     result, _ = canonical_graph(*graph)
     keep = np.random.default_rng(seed).random(result.num_nodes) < 0.6

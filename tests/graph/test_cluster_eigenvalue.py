@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import complete, dense_laplacian, disjoint, path, relabelled
 
@@ -74,14 +74,12 @@ def test_clock_rate_of_an_index_beyond_the_nodes_is_the_largest_eigenvalue():
 
 
 @given(seed=st.integers(0, 10_000), index=st.integers(1, 6))
-@settings(max_examples=30, deadline=None, derandomize=True)
 def test_relabelled_nodes_leave_the_clock_rate(seed, index):
     graph = random_graph(seed, 40, density=0.1)
     assert rate(relabelled(graph, seed), index) == rate(graph, index)
 
 
 @given(seed=st.integers(0, 10_000), power=st.integers(-20, 20))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_the_unit_of_the_weights_leaves_the_clock_rate(seed, power):
     graph = random_graph(seed, 20)
     assert rate(graph.with_weight(graph.edge_weight * 2.0**power), 3) == rate(graph, 3)

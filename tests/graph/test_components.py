@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components as scipy_components
 
@@ -24,7 +24,6 @@ def oracle(edge_index, num_nodes):
 
 
 @given(num_nodes=st.integers(1, 60), share=st.floats(0, 1.5), seed=st.integers(0, 10_000))
-@settings(max_examples=100, deadline=None, derandomize=True)
 def test_components_of_random_graphs_agree_with_scipy(num_nodes, share, seed):
     # About one edge for two nodes is where a random graph falls into parts of all sizes.
     generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize
@@ -100,7 +100,6 @@ def test_edges_of_5000_points_are_those_of_scikit_learn(metric, backend):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("symmetrize", list(COMBINE))
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None, derandomize=True)
 def test_edges_go_both_ways_without_loops_or_repeats(metric, symmetrize, seed):
     edge_index, edge_weight = knn_graph(randn(30, 3, seed=seed), 4, metric, symmetrize=symmetrize)
     w = dense(edge_index, edge_weight, 30)
@@ -125,7 +124,6 @@ def test_without_mutual_every_node_keeps_its_neighbours(metric):
 @pytest.mark.parametrize("backend", OTHER_BACKENDS)
 @pytest.mark.parametrize("metric", METRICS)
 @given(seed=st.integers(0, 10_000), values=st.integers(1, 4), dtype=st.sampled_from([torch.float32, torch.float64]))
-@settings(max_examples=15, deadline=None, derandomize=True)
 def test_the_graph_does_not_depend_on_the_backend(backend, metric, seed, values, dtype):
     # Few different values: many exact ties and groups of duplicates.
     x = torch.randint(1, 1 + values, (80, 4), generator=torch.Generator().manual_seed(seed)).to(dtype)
@@ -134,7 +132,6 @@ def test_the_graph_does_not_depend_on_the_backend(backend, metric, seed, values,
 
 @pytest.mark.parametrize("metric", METRICS)
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_relabelled_points_give_the_relabelled_graph(metric, seed):
     x = randn(40, 3, seed=seed)
     label = torch.randperm(40, generator=torch.Generator().manual_seed(seed))
@@ -143,7 +140,6 @@ def test_relabelled_points_give_the_relabelled_graph(metric, seed):
 
 
 @given(seed=st.integers(0, 10_000), power=st.integers(-900, 900))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_the_unit_of_the_features_changes_no_bit(seed, power):
     x = randn(40, 3, seed=seed)
     for metric in METRICS:
@@ -151,7 +147,6 @@ def test_the_unit_of_the_features_changes_no_bit(seed, power):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_the_length_of_rows_changes_no_bit_of_the_cosine_graph(seed):
     x = randn(40, 3, seed=seed)
     power = torch.randint(-500, 500, (40, 1), generator=torch.Generator().manual_seed(seed))
@@ -159,7 +154,6 @@ def test_the_length_of_rows_changes_no_bit_of_the_cosine_graph(seed):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_rotation_and_shift_leave_the_euclidean_graph(seed):
     x = randn(40, 3, seed=seed)
     rotation = torch.linalg.qr(randn(3, 3, seed=seed))[0]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.graph.knn import KERNELS, neighbor_weight
@@ -22,7 +22,6 @@ def test_gaussian_weights_are_self_tuned():
 
 
 @given(seed=st.integers(0, 10_000), power=st.integers(-900, 900))
-@settings(max_examples=30, deadline=None, derandomize=True)
 def test_gaussian_weights_do_not_know_the_unit_of_distance(seed, power):
     distance = ascending_distances(seed)
     expected = neighbor_weight("gaussian", distance, not_needed)

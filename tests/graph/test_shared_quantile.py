@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.graph.communicator import ALONE
@@ -14,7 +14,6 @@ def sorted_quantile(values, mass, wanted):
     return values[order][enough[0]] if enough.size else values.max()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(1, 200),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, dense_adjacency, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import barbell, complete, cycle, dense_laplacian, disjoint, from_dense, path, star
 
@@ -19,7 +19,6 @@ def assert_eigenpairs(graph, values, vectors, tolerance):
 
 
 @given(seed=st.integers(0, 10_000), num_nodes=st.integers(2, 40), count=st.integers(1, 12))
-@settings(max_examples=60, deadline=None, derandomize=True)
 def test_eigenvalues_of_random_graphs_agree_with_dense_algebra(seed, num_nodes, count):
     graph = random_graph(seed, num_nodes, density=0.2)
     count = min(count, num_nodes)
@@ -127,7 +126,6 @@ def test_the_global_random_state_is_left_alone():
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
 def test_normalised_adjacency_agrees_with_dense_algebra(seed):
     graph = random_graph(seed)
     expected = np.eye(graph.num_nodes) - dense_laplacian(graph)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe import LGC, CrepePropagation, SparseLP
@@ -19,7 +19,6 @@ def random_points(seed: int, num_points: int = 7, k: int = 5) -> tuple[torch.Ten
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
 def test_the_median_minimises_the_sum_of_absolute_differences(seed):
     v, neighbor, weight = random_points(seed)
     found = extend(v, neighbor, weight, coupled=False)
@@ -31,7 +30,6 @@ def test_the_median_minimises_the_sum_of_absolute_differences(seed):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
 def test_the_mean_is_the_weighted_one_and_the_class_mean_is_removed(seed):
     v, neighbor, weight = random_points(seed)
     weight = weight + 0.1

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -147,7 +147,6 @@ def test_findings_and_single_labels_are_judged_by_the_log_loss_at_neighbours(mul
 
 
 @given(scale=st.floats(1e-4, 1e4))
-@settings(max_examples=15, deadline=None)
 def test_scale_of_the_scores_does_not_matter(scale):
     task = make_task()
     solution = make_solution(task)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
@@ -33,7 +33,6 @@ def numbers(score: torch.Tensor, task: LabelTask) -> list[int]:
 
 @given(seed=st.integers(0, 10_000), weights=st.lists(st.integers(1, 20), min_size=2, max_size=6))
 @example(seed=2281, weights=[9, 9, 14, 1])  # more than a thousand rounds
-@settings(max_examples=50, deadline=None)
 def test_every_class_gets_its_number(seed, weights):
     task = make_task(len(weights), num_labels=0)
     volume = torch.tensor(weights).double() / sum(weights)
@@ -44,7 +43,6 @@ def test_every_class_gets_its_number(seed, weights):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_no_other_assignment_with_these_numbers_has_a_larger_total_score(seed):
     task, original = make_task(num_labels=0), make_scores(seed)
     score, missed = match_volumes(original, task, torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64))
@@ -77,7 +75,6 @@ def test_a_class_with_more_labels_than_its_volume_gets_no_further_node():
 
 
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(4)))
-@settings(max_examples=25, deadline=None)
 def test_names_of_classes_do_not_matter(seed, order):
     task, original = make_task(4, num_labels=0), make_scores(seed, 4)
     volume = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
@@ -87,7 +84,6 @@ def test_names_of_classes_do_not_matter(seed, order):
 
 
 @given(seed=st.integers(0, 10_000), exponent=st.integers(-9, 9))
-@settings(max_examples=25, deadline=None)
 def test_scale_and_shift_of_the_scores_do_not_matter(seed, exponent):
     task, original = make_task(num_labels=0), make_scores(seed)
     volume = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from label_problems import assert_close, label_problem, label_problems
 
 from tg_crepe import CenteredKernel, ConvergenceWarning
@@ -25,7 +25,6 @@ def dense_solution(w: np.ndarray, value: np.ndarray, known: np.ndarray, scale: f
 
 @pytest.mark.parametrize("scale", [1.05, 2.0])
 @given(problem=label_problems())
-@settings(max_examples=20, deadline=None)
 def test_equals_the_dense_solve(scale, problem):
     expected = dense_solution(problem.w, problem.onehot, ~problem.free, scale)
     result = CenteredKernel(scale=scale, tol=1e-12).propagate(problem.y, problem.graph.adjacency)
@@ -61,7 +60,6 @@ def random_start(n: int) -> torch.Tensor:
 
 
 @given(problem=label_problems())
-@settings(max_examples=30, deadline=None)
 def test_norm_equals_the_dense_one(problem):
     matrix = torch.from_numpy(centred(problem.w))
     expected = float(torch.linalg.matrix_norm(matrix, ord=2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, moons
-from hypothesis import given, settings
+from hypothesis import given
 from label_problems import LabelProblem, label_problem, label_problems
 from scipy.optimize import minimize
 
@@ -49,7 +49,6 @@ def test_equals_a_dense_minimiser(p, seed):
 
 
 @given(problem=label_problems())
-@settings(max_examples=20, deadline=None)
 def test_p_of_two_is_harmonic(problem):
     result = PLaplace(p=2, tol=1e-6).propagate(problem.y, problem.graph.adjacency)
     expected = Harmonic(tol=1e-10).propagate(problem.y, problem.graph.adjacency)
@@ -58,7 +57,6 @@ def test_p_of_two_is_harmonic(problem):
 
 @pytest.mark.parametrize("p", [1.3, 3.0, 8.0])
 @given(problem=label_problems())
-@settings(max_examples=15, deadline=None)
 def test_values_lie_between_the_labels(p, problem):
     u = PLaplace(p=p).propagate(problem.y, problem.graph.adjacency).u
     assert float(u.min()) >= 0
@@ -103,8 +101,8 @@ def test_the_scale_of_the_weights_does_not_matter(p, factor):
 @pytest.mark.parametrize("p", [20.0, 60.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_large_powers_stay_finite(p, dtype):
-    graph, truth = moons(1)
-    y = torch.full((300,), -1)
+    graph, truth = moons(1, num_nodes=100)
+    y = torch.full((100,), -1)
     y[:4] = truth[:4]
     result = PLaplace(p=p).propagate(y, graph.with_weight(graph.edge_weight.to(dtype)).adjacency)
     assert result.u.dtype == dtype

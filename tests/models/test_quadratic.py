@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from label_problems import assert_close, label_problem, label_problems
 from scipy.sparse.csgraph import dijkstra
@@ -13,7 +13,6 @@ from tg_crepe import LGC, Harmonic, NearestNeighbor
 
 @pytest.mark.parametrize("label_weight", [1.0, 0.01, 30.0])
 @given(problem=label_problems())
-@settings(max_examples=20, deadline=None)
 def test_harmonic_equals_the_dense_solve(label_weight, problem):
     free, onehot = problem.free, problem.onehot
     weight = np.where(free[:, None] ^ free[None, :], label_weight, 1) * problem.w
@@ -28,7 +27,6 @@ def test_harmonic_equals_the_dense_solve(label_weight, problem):
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("alpha", [0.5, 0.99])
 @given(problem=label_problems())
-@settings(max_examples=20, deadline=None)
 def test_lgc_equals_the_dense_solve(alpha, balanced, problem):
     s = problem.w / np.sqrt(np.outer(problem.w.sum(axis=1), problem.w.sum(axis=1)))
     source = problem.onehot / problem.onehot.sum(axis=0) if balanced else problem.onehot
@@ -51,7 +49,6 @@ def test_balanced_sources_give_a_class_with_many_labels_no_more_weight():
 
 
 @given(problem=label_problems())
-@settings(max_examples=20, deadline=None)
 def test_the_clock_gives_lgc_and_harmonic_their_parameters(problem):
     degree = problem.w.sum(axis=1)
     eigenvalues = np.linalg.eigvalsh(np.eye(len(degree)) - problem.w / np.sqrt(np.outer(degree, degree)))
@@ -68,7 +65,6 @@ def test_the_clock_gives_lgc_and_harmonic_their_parameters(problem):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
 def test_nearest_neighbor_equals_shortest_paths(seed):
     problem = label_problem(seed)
     w, y = problem.w, problem.y

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, dense_adjacency, moons, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from label_problems import label_problem, label_problems
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
@@ -31,7 +31,6 @@ def largest_flow(w: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> f
 
 
 @given(problem=label_problems())
-@settings(max_examples=25, deadline=None)
 def test_the_energy_is_the_largest_flow(problem):
     result = SparseLP(tol=1e-8).propagate(problem.y, problem.graph.adjacency)
     assert result.status == "converged"

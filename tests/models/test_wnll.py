@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from label_problems import assert_close, label_problem, label_problems
 
 from tg_crepe import WNLL, Harmonic
@@ -17,7 +17,6 @@ def normal_equations(w: np.ndarray, value: np.ndarray, known: np.ndarray) -> np.
 
 
 @given(problem=label_problems())
-@settings(max_examples=30, deadline=None)
 def test_equals_the_dense_normal_equations(problem):
     expected = normal_equations(problem.w, problem.onehot, ~problem.free)
     result = WNLL(tol=1e-12).propagate(problem.y, problem.graph.adjacency)

@@ -3,11 +3,12 @@
 import math
 import multiprocessing
 import threading
+from functools import cache
 
 import pytest
 import torch
 from helpers import clusters, random_graph, start_off_degree
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset
 
@@ -49,13 +50,19 @@ def run(name: str, graph: CanonicalGraph, problem: InnerProblem, iterations: int
     return solve_inner(problem, backend, start, -math.inf, -1.0, 10, iterations)
 
 
+@cache
+def solve_with_the_reference(kind: str, num_classes: int, dtype: torch.dtype):
+    graph, problem = make_problem(kind, num_classes, dtype)
+    state, certificate, _ = run("reference", graph, problem, 200)
+    return graph, problem, state, certificate
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_classes", [2, 3, 10, 14, 67, 100])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FAST)
 def test_200_iterations_equal_the_reference(name, kind, num_classes, dtype):
-    graph, problem = make_problem(kind, num_classes, dtype)
-    expected, certificate, _ = run("reference", graph, problem, 200)
+    graph, problem, expected, certificate = solve_with_the_reference(kind, num_classes, dtype)
     state, found, iterations = run(name, graph, problem, 200)
     assert iterations == 200
     tol = 1e-5 if dtype == torch.float32 else 1e-10
@@ -73,7 +80,6 @@ def test_200_iterations_equal_the_reference(name, kind, num_classes, dtype):
 
 @pytest.mark.parametrize("name", [*FAST, "reference"])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
 def test_the_energy_of_a_backend_is_the_total_variation(name, seed):
     graph = random_graph(seed, num_nodes=40)
     u = torch.randn(40, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

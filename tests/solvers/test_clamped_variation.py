@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, moons, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, eye, hstack, vstack
@@ -68,7 +68,6 @@ def test_the_energy_is_that_of_a_linear_programme_and_the_bound_below_it(name, b
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
 def test_random_graphs_reach_the_optimum(seed):
     graph, sign = random_graph(seed, num_nodes=14), signs(14, 2, 2, seed)
     sign[:, 1] = torch.where(torch.arange(14) == seed % 14, -sign[:, 1], sign[:, 1])  # columns need not be exclusive

@@ -95,10 +95,12 @@ def solve_with_cvxpy(case: Case) -> tuple[np.ndarray, float]:
 @pytest.mark.parametrize("step", [0.1, 1.0, 20.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_solution_equals_the_convex_solver_s(kind, step):
-    for seed in (1,) if step > 1 else (0, 1):  # long steps take many iterations
+    # Long steps take many iterations, above all where no class hangs on another.
+    iterations = {0.1: 1000, 1.0: 2000, 20.0: 10_000 if kind == "independent" else 3000}[step]
+    for seed in (1,) if step > 1 else (0, 1):
         case = make_case(kind, seed, step)
         expected, optimum = solve_with_cvxpy(case)
-        state, certificate, _ = case.solve(gap_tol=-1.0, max_iterations=10_000 if step > 1 else 2000)
+        state, certificate, _ = case.solve(gap_tol=-1.0, max_iterations=iterations)
         np.testing.assert_allclose(state.u.numpy(), expected, atol=1e-6)
         assert float(certificate.primal) == pytest.approx(optimum, abs=1e-8 * case.energy)
         assert float(certificate.residual) <= 1e-8
@@ -109,7 +111,7 @@ def test_gap_is_never_below_the_true_suboptimality(kind):
     for seed in range(2):
         case = make_case(kind, seed)
         # Our own optimum, certified above, is more exact than an interior point's value: P* lies within its gap.
-        _, best, _ = case.solve(gap_tol=-1.0, max_iterations=3000)
+        _, best, _ = case.solve(gap_tol=1e-14 * case.energy, max_iterations=3000)
         state = case.start()
         for _ in range(30):
             state = case.backend.iterate(state, case.problem, case.problem.time_step, 1.0)
@@ -122,7 +124,7 @@ def test_gap_is_never_below_the_true_suboptimality(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_bounds_the_distance_to_the_optimum(kind):
     case = make_case(kind, 3)
-    best, _, _ = case.solve(gap_tol=-1.0, max_iterations=3000)
+    best, _, _ = case.solve(gap_tol=1e-14 * case.energy, max_iterations=3000)
     for iterations in (10, 20, 40, 80):
         state, certificate, _ = case.solve(gap_tol=-1.0, max_iterations=iterations)
         distance = float((state.u - best.u).square().sum())
@@ -168,7 +170,7 @@ def test_stops_at_the_first_acceptable_point_when_no_gap_is_asked_for():
 def test_single_precision_certificate_is_a_true_bound_too():
     case, exact = make_case("labels", 8, dtype=torch.float32), make_case("labels", 8)
     state, certificate, _ = case.solve(gap_tol=1e-4 * case.energy, max_iterations=2000)
-    _, best, _ = exact.solve(gap_tol=-1.0, max_iterations=3000)
+    _, best, _ = exact.solve(gap_tol=1e-14 * case.energy, max_iterations=3000)
     assert state.u.dtype == torch.float32
     assert 0 <= float(certificate.gap) <= 1e-4 * case.energy
     assert float(certificate.dual) <= float(best.primal) + 1e-6 * case.energy

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, moons, random_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.graph import CanonicalGraph
@@ -53,7 +53,6 @@ def test_curvature_is_the_second_derivative_across_an_edge(p):
 
 @pytest.mark.parametrize("p", POWERS)
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=10, deadline=None)
 def test_the_gap_bounds_the_distance_to_the_optimum(p, seed):
     graph, sign = random_graph(seed, num_nodes=12), signs(12, 2, 2, seed)
     best = plain_energy(graph, minimise_power(graph, sign, p, 1e-7, 500).u, p)

@@ -53,7 +53,8 @@ def trajectory(graph_name: str, normaliser: str, num_classes: int) -> Trajectory
     constraint = Constraint() if num_classes == 1 else Coupling()
     function = get_normaliser(normaliser, num_classes=num_classes)
     options = {"relative": False, "max_steps": 1, "tol": 1e-300, "gap_tol": GAP, "max_inner_iterations": 30_000}
-    flow = RatioFlow(function, TIME_STEP, backend="reference", **options)  # its dual has a row per edge
+    # The reference has one row of the dual per edge, which is read below where there is one class.
+    flow = RatioFlow(function, TIME_STEP, backend="reference" if num_classes == 1 else "auto", **options)
     u = start_off_degree(graph, num_classes, coupled=num_classes > 1)
     found = Trajectory(graph, [], [], [], [], [], [], [])
     dual = None

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import clusters, dense_adjacency
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tg_crepe.inference.task import LabelTask
@@ -72,7 +72,6 @@ def test_counts_that_scatter_or_are_in_doubt_bind_nothing():
     st.lists(st.floats(0.01, 1), min_size=8, max_size=8),
     st.floats(1.0, 5.0),
 )
-@settings(max_examples=80, deadline=None, derandomize=True)
 def test_nearest_share_sums_to_one_within_its_bounds(share, volume, tolerance):
     share = torch.tensor(share, dtype=torch.float64)
     share = share / share.sum()

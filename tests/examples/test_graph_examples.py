@@ -1,26 +1,13 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODELS = ["CREPE", "LGC", "Harmonic", "PyG LabelPropagation"]
-
-
-def run(script: str, *arguments: str, data: str | None = None) -> str:
-    environment = {key: value for key, value in os.environ.items() if key != "TG_CREPE_DATA"}
-    if data is not None:
-        environment["TG_CREPE_DATA"] = data
-    command = [sys.executable, str(EXAMPLES / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def errors(text: str) -> dict[str, float]:
@@ -29,9 +16,10 @@ def errors(text: str) -> dict[str, float]:
     return {model: float(match.group(1)) for model, match in found.items() if match}
 
 
-def test_two_moons_prints_a_row_a_model_and_writes_its_numbers(tmp_path):
+def test_two_moons_prints_a_row_a_model_and_writes_its_numbers(run, tmp_path):
     pytest.importorskip("sklearn", reason="the moons need the extra 'sklearn'")
-    table = errors(run("two_moons.py", "--seeds", "1", "--start-seed", "100", "--csv", str(tmp_path / "moons.csv")))
+    out, _ = run("two_moons", "--seeds", "1", "--start-seed", "100", "--csv", str(tmp_path / "moons.csv"))
+    table = errors(out)
     assert list(table) == MODELS
     assert table["CREPE"] < 2
     with (tmp_path / "moons.csv").open(newline="") as file:
@@ -41,17 +29,17 @@ def test_two_moons_prints_a_row_a_model_and_writes_its_numbers(tmp_path):
         assert float(row["error"]) == pytest.approx(table[row["model"]], abs=0.005)
 
 
-def test_cora_without_data_runs_on_a_stand_in_and_says_so(tmp_path):
-    text = run("cora.py", "--root", str(tmp_path / "nowhere"))
+def test_cora_without_data_runs_on_a_stand_in_and_says_so(run, tmp_path):
+    text, _ = run("cora", "--root", str(tmp_path / "nowhere"))
     assert "this is a synthetic stand-in, not Cora" in text
     assert list(errors(text)) == MODELS
     assert list(tmp_path.iterdir()) == []
 
 
-def test_cora_runs_on_the_real_graph(data_root):
+def test_cora_runs_on_the_real_graph(run, data_root):
     if not (data_root / "planetoid" / "Cora" / "raw").is_dir():
         pytest.skip("there is no planetoid/Cora/raw in TG_CREPE_DATA")
-    text = run("cora.py", data=str(data_root))
+    text, _ = run("cora", data=data_root)
     assert "Cora, public split: 2,708 nodes" in text
     table = errors(text)
     assert list(table) == MODELS
