@@ -35,7 +35,8 @@ def smallest_eigenpairs(
 
     The kernel is known (:math:`D^{1/2} \mathbf{1}` on every connected component), so it is left out of a Lanczos
     iteration with full re-orthogonalisation from a fixed start. Ritz values never lie below the eigenvalues they stand
-    for. SciPy's solver would leave the graph's device, and :func:`torch.lobpcg` takes several times as many products.
+    for. SciPy's solver knows neither the graph's device nor its parts, and :func:`torch.lobpcg` takes several times as
+    many products.
 
     Args:
         graph (CanonicalGraph): A graph without isolated nodes.

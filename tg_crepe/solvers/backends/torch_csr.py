@@ -6,6 +6,7 @@ from torch import Tensor
 from tg_crepe.energy.gradient import dual_step
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.sparse import sparse_csr
+from tg_crepe.solvers.backends.edge_dual import EdgeDual
 from tg_crepe.solvers.chambolle_pock import PrimalDualState
 from tg_crepe.solvers.problem import Certificate, InnerProblem, certify
 from tg_crepe.typing import OptTensor
@@ -14,7 +15,7 @@ from tg_crepe.typing import OptTensor
 _EDGES_AT_A_TIME = 1 << 18
 
 
-class TorchBackend:
+class TorchBackend(EdgeDual):
     r"""The primal–dual iteration as two products with sparse CSR matrices, for any device that torch has.
 
     :math:`\Sigma K` (with the divisor taken out, so it applies to :math:`\bar v = \bar u / s`) is added into the dual
@@ -28,7 +29,7 @@ class TorchBackend:
     """
 
     def __init__(self, graph: CanonicalGraph, divisor: OptTensor = None) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.divisor = graph.local_degree if divisor is None else divisor
         self.scale = (1 / self.divisor[: graph.num_nodes]).unsqueeze(-1)
         reach = dual_step(graph.edge_index, self.divisor)
@@ -46,36 +47,9 @@ class TorchBackend:
             for first, last in ((0, self.num_inner), (self.num_inner, num_edges))
         ]  # fmt: skip
         row = torch.repeat_interleave(torch.arange(graph.num_nodes, device=device), rowptr.diff())
-        value = self._sign() * graph.edge_weight.index_select(0, edge) / graph.degree[row]
+        value = self.slot_sign() * graph.edge_weight.index_select(0, edge) / graph.degree[row]
         # Edges are sorted by their nodes, so their numbers ascend within a row as they must.
         self.descent = sparse_csr(rowptr, edge, value, (graph.num_nodes, num_edges))
-
-    def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
-        """The state at ``u``, with a zero dual unless one of an earlier state is given, which it takes over."""
-        if dual is None:
-            dual = u.new_zeros(self.graph.num_edges, u.size(1))
-        return PrimalDualState(u, u, dual)
-
-    def restart(self, state: PrimalDualState) -> PrimalDualState:
-        """The same point and dual without momentum."""
-        return PrimalDualState(state.u, state.u, state.dual)
-
-    def by_slot(self, dual: Tensor) -> Tensor:
-        """The dual of every directed edge, in the order of the graph's rows."""
-        return dual.index_select(0, self.graph.csr_pattern[2]) * self._sign().unsqueeze(-1)
-
-    def from_slots(self, dual: Tensor) -> Tensor:
-        """The dual from that of every directed edge."""
-        edges = dual.new_empty(self.graph.num_edges, dual.size(1))
-        edges[self.graph.csr_pattern[2].long()] = dual * self._sign().unsqueeze(-1)
-        return edges
-
-    def _sign(self) -> Tensor:
-        """Whether a directed edge leaves the first node of its edge, 1, or the second, −1."""
-        rowptr, _, edge = self.graph.csr_pattern
-        row = torch.repeat_interleave(torch.arange(self.graph.num_nodes, device=edge.device), rowptr.diff())
-        first = self.graph.oriented_index[0].index_select(0, edge)
-        return torch.where(row == first, 1.0, -1.0).to(self.graph.edge_weight.dtype)
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration; the dual is updated in place."""

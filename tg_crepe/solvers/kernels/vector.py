@@ -27,10 +27,6 @@ def row_type(num_classes: int, dtype: np.dtype) -> np.ndarray:
     return np.empty(0, dtype=np.dtype([("row", dtype, (num_classes,))]))
 
 
-def _num_classes(row: Any) -> int:
-    return int(row.dtype.fields["row"].type.shape[0])
-
-
 def _lanes(width: int, widest: int) -> list[tuple[int, int]]:
     """Splits ``width`` numbers into (offset, length) pieces of falling powers of two, the registers of a row."""
     pieces, offset, length = [], 0, widest
@@ -68,12 +64,10 @@ class _Code:
         return self.builder.bitcast(address, ir.VectorType(self.type, length).as_pointer())
 
     def load(self, pointer: Any, position: Any, length: int) -> Any:
-        value = self.builder.load(self._address(pointer, position, length))
-        value.align = self.bits // 8
-        return value
+        return self.builder.load(self._address(pointer, position, length), align=self.bits // 8)
 
     def store(self, value: Any, pointer: Any, position: Any, length: int) -> None:
-        self.builder.store(value, self._address(pointer, position, length)).align = self.bits // 8
+        self.builder.store(value, self._address(pointer, position, length), align=self.bits // 8)
 
     def fill(self, value: float, length: int) -> Any:
         return ir.Constant(ir.VectorType(self.type, length), [value] * length)
@@ -85,17 +79,12 @@ class _Code:
             first, empty, ir.Constant(ir.VectorType(ir.IntType(32), length), [0] * length)
         )
 
-    def multiply_add(self, a: Any, b: Any, c: Any, length: int) -> Any:
-        vector = ir.VectorType(self.type, length)
-        name = f"llvm.fma.v{length}f{self.bits}"
-        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(vector, [vector] * 3), name)
-        return self.builder.call(function, [a, b, c])
-
-    def absolute(self, value: Any, length: int) -> Any:
-        vector = ir.VectorType(self.type, length)
-        name = f"llvm.fabs.v{length}f{self.bits}"
-        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(vector, [vector]), name)
-        return self.builder.call(function, [value])
+    def call(self, name: str, *values: Any) -> Any:
+        """LLVM's function of a name (fma, fabs) on vectors of one type."""
+        vector = values[0].type
+        full_name = f"llvm.{name}.v{vector.count}f{self.bits}"
+        kind = ir.FunctionType(vector, [vector] * len(values))
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, full_name), values)
 
     def clip(self, value: Any, length: int) -> Any:
         one, minus_one = self.fill(1.0, length), self.fill(-1.0, length)
@@ -103,84 +92,81 @@ class _Code:
         return self.builder.select(self.builder.fcmp_ordered(">", value, minus_one), value, minus_one)
 
 
-def _sum_over_edges(
+def _write_sums(
     code: _Code,
-    lanes: list[tuple[int, int]],
-    start: Any,
-    end: Any,
+    row: Any,
+    arrays: dict[str, Any],
     prepare: Callable[[Any], Any],
-    term: Callable[[Any, Any, int, int, Any], Any],
-) -> list[Any]:
-    """The loop ``for e in range(start, end)`` with one accumulator a register; returns the sums.
+    term: Callable[..., Any],
+) -> None:
+    """Emits ``total ← Σ_e term(v_i − v_j)`` over the edges ``start`` to ``end`` of a node, block by block of registers.
 
-    ``prepare(e)`` emits what is common to the registers, ``term(common, e, offset, length, sum)`` the new sum of one.
+    ``prepare(edge)`` emits what is common to the registers of an edge, ``term(common, position, difference, sum)`` the
+    new sum of one of them; ``position`` is where its numbers stand in an array with a row per edge.
     """
-    builder = code.builder
-    entry = builder.block
-    head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
-    builder.branch(head)
-    builder.position_at_end(head)
-    edge = builder.phi(_INT)
-    edge.add_incoming(start, entry)
-    sums = [builder.phi(ir.VectorType(code.type, length)) for _, length in lanes]
-    for total, (_, length) in zip(sums, lanes, strict=True):
-        total.add_incoming(code.fill(0.0, length), entry)
-    builder.cbranch(builder.icmp_signed("<", edge, end), body, done)
+    builder, width = code.builder, code.constant(row.dtype.fields["row"].type.shape[0])
+    v, col, total = arrays["v"], arrays["col"], arrays["total"]
+    here = builder.mul(arrays["node"], width)
+    for lanes in _blocks(width.constant, code.bits):
+        mine = [code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes]
+        entry = builder.block
+        head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        edge = builder.phi(_INT)
+        edge.add_incoming(arrays["start"], entry)
+        sums = [builder.phi(ir.VectorType(code.type, length)) for _, length in lanes]
+        for value, (_, length) in zip(sums, lanes, strict=True):
+            value.add_incoming(code.fill(0.0, length), entry)
+        builder.cbranch(builder.icmp_signed("<", edge, arrays["end"]), body, done)
 
-    builder.position_at_end(body)
-    common = prepare(edge)
-    new = [term(common, edge, offset, length, total) for total, (offset, length) in zip(sums, lanes, strict=True)]
-    edge.add_incoming(builder.add(edge, code.constant(1)), builder.block)
-    for total, value in zip(sums, new, strict=True):
-        total.add_incoming(value, builder.block)
-    builder.branch(head)
-    builder.position_at_end(done)
-    return sums
+        builder.position_at_end(body)
+        there = builder.mul(builder.sext(code.scalar(col, edge), _INT), width)
+        common, first = prepare(edge), builder.mul(edge, width)
+        for own, value, (offset, length) in zip(mine, sums, lanes, strict=True):
+            place = code.constant(offset)
+            difference = builder.fsub(own, code.load(v, builder.add(there, place), length))
+            value.add_incoming(term(common, builder.add(first, place), difference, value), body)
+        edge.add_incoming(builder.add(edge, code.constant(1)), body)
+        builder.branch(head)
+        builder.position_at_end(done)
+        for value, (offset, length) in zip(sums, lanes, strict=True):
+            code.store(value, total, code.constant(offset), length)
 
 
-def _unpack(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-    """Data pointers of the arrays, and the scalars as they are."""
-    return [
+def _unpack(context: Any, builder: Any, signature: Any, args: Any, names: str) -> dict[str, Any]:
+    """Data pointers of the arrays, and the scalars as they are, by name."""
+    values = (
         context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
         for kind, value in zip(signature.args, args, strict=True)
-    ]
+    )
+    return dict(zip(names.split(), values, strict=True))
 
 
 @intrinsic
 def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, step, total):  # type: ignore[no-untyped-def]
     """Updates and clips the dual on the edges ``start`` to ``end`` of a node, and writes Σ w z to ``total``.
 
-    For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``, with ``reach`` = 1/(1/d_i + 1/d_j). The two
-    copies of an edge stay exact negatives of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
+    For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``. The two copies of an edge stay exact negatives
+    of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
     """
     signature = types.void(row, dual, v, col, weight, reach, start, end, node, step, total)
-    num_classes, number = _num_classes(row), dual.dtype
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, z, v, col, weight, reach, start, end, node, step, total = _unpack(context, builder, signature, args)
-        code = _Code(context, builder, number)
-        width = code.constant(num_classes)
-        for lanes in _blocks(num_classes, code.bits):
-            here = builder.mul(node, width)
-            mine = {offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes}
+        given = _unpack(context, builder, signature, args, "row dual v col weight reach start end node step total")
+        code = _Code(context, builder, dual.dtype)
 
-            def prepare(edge: Any) -> Any:
-                other = builder.sext(code.scalar(col, edge), _INT)
-                size = builder.fmul(step, code.scalar(reach, edge))
-                return builder.mul(edge, width), builder.mul(other, width), size, code.scalar(weight, edge)
+        def prepare(edge: Any) -> Any:
+            return builder.fmul(given["step"], code.scalar(given["reach"], edge)), code.scalar(given["weight"], edge)
 
-            def term(common: Any, edge: Any, offset: int, length: int, total: Any, mine: Any = mine) -> Any:
-                z_row, v_row, size, w = common
-                position = builder.add(z_row, code.constant(offset))
-                difference = builder.fsub(mine[offset], code.load(v, builder.add(v_row, code.constant(offset)), length))
-                value = code.multiply_add(code.spread(size, length), difference, code.load(z, position, length), length)
-                value = code.clip(value, length)
-                code.store(value, z, position, length)
-                return code.multiply_add(code.spread(w, length), value, total, length)
+        def term(common: Any, position: Any, difference: Any, total: Any) -> Any:
+            (size, w), length = common, difference.type.count
+            z = code.load(given["dual"], position, length)
+            z = code.clip(code.call("fma", code.spread(size, length), difference, z), length)
+            code.store(z, given["dual"], position, length)
+            return code.call("fma", code.spread(w, length), z, total)
 
-            sums = _sum_over_edges(code, lanes, start, end, prepare, term)
-            for value, (offset, length) in zip(sums, lanes, strict=True):
-                code.store(value, total, code.constant(offset), length)
+        _write_sums(code, row, given, prepare, term)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -190,32 +176,19 @@ def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, ste
 def variation(typingctx, row, v, col, weight, start, end, node, total):  # type: ignore[no-untyped-def]
     """Writes Σ_e w_e |v_i − v_j| over the edges ``start`` to ``end`` of a node to ``total``."""
     signature = types.void(row, v, col, weight, start, end, node, total)
-    num_classes, number = _num_classes(row), v.dtype
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _, v, col, weight, start, end, node, total = _unpack(context, builder, signature, args)
-        code = _Code(context, builder, number)
-        width = code.constant(num_classes)
-        for lanes in _blocks(num_classes, code.bits):
-            here = builder.mul(node, width)
-            mine = {offset: code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes}
+        given = _unpack(context, builder, signature, args, "row v col weight start end node total")
+        code = _Code(context, builder, v.dtype)
 
-            def prepare(edge: Any) -> Any:
-                w = code.scalar(weight, edge)
-                return (
-                    builder.mul(builder.sext(code.scalar(col, edge), _INT), width),
-                    builder.fpext(w, code.type) if w.type != code.type else w,
-                )
+        def prepare(edge: Any) -> Any:
+            w = code.scalar(given["weight"], edge)
+            return builder.fpext(w, code.type) if w.type != code.type else w
 
-            def term(common: Any, edge: Any, offset: int, length: int, total: Any, mine: Any = mine) -> Any:
-                v_row, w = common
-                there = code.load(v, builder.add(v_row, code.constant(offset)), length)
-                size = code.absolute(builder.fsub(mine[offset], there), length)
-                return code.multiply_add(code.spread(w, length), size, total, length)
+        def term(w: Any, position: Any, difference: Any, total: Any) -> Any:
+            return code.call("fma", code.spread(w, difference.type.count), code.call("fabs", difference), total)
 
-            sums = _sum_over_edges(code, lanes, start, end, prepare, term)
-            for result, (offset, length) in zip(sums, lanes, strict=True):
-                code.store(result, total, code.constant(offset), length)
+        _write_sums(code, row, given, prepare, term)
         return context.get_dummy_value()
 
     return signature, codegen
