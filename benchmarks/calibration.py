@@ -25,8 +25,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, GraphWarning
+from tg_crepe.inference.label_trust import unlabelled_mean
 from tg_crepe.inference.soft_labels import calibrated, fit_sharpness, relative_weights
-from tg_crepe.inference.support import unlabelled_mean
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models import EnergyModel
 from tg_crepe.training import expected_calibration_error
