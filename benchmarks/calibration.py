@@ -13,19 +13,19 @@ import argparse
 import statistics
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import patch
 
-import machine
 import numpy as np
 import torch
-from recipe_cases import Case, make_problem
-from splits import Split
+from recipe.cases import Case, Problem, make_problem
+from shared import machine
+from shared.splits import Split
 from torch import Tensor
 from tqdm import tqdm
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, GraphWarning
+from tg_crepe.inference.label_trust import unlabelled_mean
 from tg_crepe.inference.soft_labels import calibrated, fit_sharpness, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models import EnergyModel
@@ -45,32 +45,53 @@ CASES = (
     Case("cora", Split("count", 20)),
 )
 
-MODELS = {"CREPE": CrepePropagation, "LGC": LGC}
+
+class _Recorded(EnergyModel):
+    """Remembers what a rule of soft labels gets to see."""
+
+    def _solve(self, task: LabelTask) -> Solution:
+        self.task, self.solution = task, super()._solve(task)  # type: ignore[safe-super]
+        return self.solution
+
+
+class RecordedCrepe(_Recorded, CrepePropagation):
+    """CREPE that remembers its scores."""
+
+
+class RecordedLGC(_Recorded, LGC):
+    """LGC that remembers its scores."""
+
+
+MODELS: dict[str, type[_Recorded]] = {"CREPE": RecordedCrepe, "LGC": RecordedLGC}
 
 #: The seeds that the rule was chosen on, and the others.
 CHOSEN_ON, NEW = (100, 101), (102, 103)
 
 
-class _Seen(Exception):
-    """Ends a call where its scores are known."""
+@dataclass(frozen=True)
+class Solved:
+    """A problem, and what a model found from the labels of a mask."""
 
-    def __init__(self, task: LabelTask, solution: Solution, nodes: Tensor) -> None:
-        self.found = task, solution, nodes
+    model: _Recorded
+    problem: Problem
+    task: LabelTask
+    solution: Solution
+    node: Tensor  # [num_reached], the node of every row of the task
+
+    @property
+    def truth(self) -> Tensor:
+        """The true classes of the rows."""
+        return self.problem.truth[self.node]
 
 
-def solve(model: EnergyModel, case: Case, seed: int) -> tuple[LabelTask, Solution, Tensor]:
-    """What a rule gets to see, and the true classes of the nodes."""
-
-    def stop(result: object, labels: object, task: LabelTask, solution: Solution, nodes: Tensor, _: Tensor) -> None:
-        raise _Seen(task, solution, nodes)
-
-    problem = make_problem(case, seed)
-    with patch.object(model, "_spread", stop):
-        try:
-            model.propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
-        except _Seen as seen:
-            task, solution, nodes = seen.found
-    return task, solution, problem.truth[nodes]
+def solve(model: _Recorded, problem: Problem, mask: Tensor) -> Solved:
+    """Runs a model, which numbers the nodes that it reaches anew."""
+    everyone = torch.arange(problem.y.numel())
+    result = model.propagate(problem.y, problem.edge_index, mask, problem.edge_weight, snapshot_nodes=everyone)
+    rows = model.task.snapshot_rows
+    assert rows is not None
+    inside = everyone[result.reached & torch.isin(everyone, problem.edge_index)]
+    return Solved(model, problem, model.task, model.solution, torch.empty_like(rows).scatter_(0, rows, inside))
 
 
 def unit_scores(score: Tensor) -> Tensor:
@@ -79,32 +100,36 @@ def unit_scores(score: Tensor) -> Tensor:
     return centred / centred.square().mean().sqrt()
 
 
-def by_neighbours(model: EnergyModel, task: LabelTask, solution: Solution, truth: Tensor) -> Tensor:
+def by_neighbours(solved: Solved) -> Tensor:
     """A temperature fitted to the neighbours of the labelled nodes."""
-    with patch("tg_crepe.inference.soft_labels.hold_out", return_value=None):
-        return calibrated(task, solution)
+    task, score = solved.task, unit_scores(solved.solution.score)
+    around, judged = unlabelled_mean(task.graph, score, task.labelled)
+    known = (task.sign != 0) & judged.unsqueeze(-1)
+    return torch.softmax(fit_sharpness(around, task.sign, known, False) * score, dim=1)
 
 
-def by_whole_hold_out(model: EnergyModel, task: LabelTask, solution: Solution, truth: Tensor) -> Tensor:
-    """A temperature fitted to labels that two whole solves do not know; without two labels a class, as neighbours."""
-    rng = np.random.default_rng(0)
-    half = torch.zeros_like(task.labelled)
-    for label in range(task.num_classes):
-        half[rng.permutation((task.y == label).nonzero().view(-1).numpy())[::2]] = True
+def by_whole_hold_out(solved: Solved) -> Tensor:
+    """A temperature fitted to labels that two whole solves do not know; without two labels per class, as neighbours."""
+    model, problem, task = solved.model, solved.problem, solved.task
     if int(task.positive_count.min()) < 2:
-        return by_neighbours(model, task, solution, truth)
-    score, held = torch.zeros_like(solution.score, dtype=torch.float64), torch.zeros_like(half)
-    for kept in (half, task.labelled & ~half):
-        found = unit_scores(model._solve(replace(task, sign=task.sign * kept.unsqueeze(1))).score)
-        held = task.labelled & ~kept
-        score[held] = found[held]
+        return by_neighbours(solved)
+    rng, half = np.random.default_rng(0), torch.zeros_like(problem.mask)
+    for label in task.classes.tolist():
+        half[rng.permutation((problem.mask & (problem.y == label)).nonzero().view(-1).numpy())[::2]] = True
+    score = torch.zeros(problem.y.numel(), task.total_classes, dtype=torch.float64)
+    for kept in (half, problem.mask & ~half):
+        part = solve(model, problem, kept)
+        found = torch.zeros_like(score)
+        found[part.node.unsqueeze(1), part.task.classes] = unit_scores(part.solution.score)
+        score[problem.mask & ~kept] = found[problem.mask & ~kept]
+    score = score[solved.node][:, task.classes]
     known = task.labelled.unsqueeze(1).expand_as(task.sign)
-    return torch.softmax(fit_sharpness(score, task.sign, known, False) * unit_scores(solution.score), dim=1)
+    return torch.softmax(fit_sharpness(score, task.sign, known, False) * unit_scores(solved.solution.score), dim=1)
 
 
-def by_truth(model: EnergyModel, task: LabelTask, solution: Solution, truth: Tensor) -> Tensor:
+def by_truth(solved: Solved) -> Tensor:
     """The best single temperature for the true labels: nothing that a temperature does is better."""
-    free, score = ~task.labelled, unit_scores(solution.score)
+    free, score, truth = ~solved.task.labelled, unit_scores(solved.solution.score), solved.truth
 
     def error(sharpness: float) -> float:
         return expected_calibration_error(torch.softmax(sharpness * score[free], dim=1), truth[free]) or 0.0
@@ -112,25 +137,25 @@ def by_truth(model: EnergyModel, task: LabelTask, solution: Solution, truth: Ten
     return torch.softmax(min(np.geomspace(0.05, 200, 60).tolist(), key=error) * score, dim=1)
 
 
-Rule = Callable[[EnergyModel, LabelTask, Solution, Tensor], Tensor]
-RULES: dict[str, Rule] = {
-    "paper's rule": lambda model, task, solution, truth: relative_weights(solution.u.double(), multi_label=False),
+RULES: dict[str, Callable[[Solved], Tensor]] = {
+    "paper's rule": lambda solved: relative_weights(solved.solution.u.double(), multi_label=False),
     "neighbours": by_neighbours,
     "two whole solves": by_whole_hold_out,
-    "`calibrated`": lambda model, task, solution, truth: calibrated(task, solution),
+    "`calibrated`": lambda solved: calibrated(solved.task, solved.solution),
     "best temperature": by_truth,
 }
 
 
 def measure(case: Case, name: str, seed: int) -> list[dict[str, object]]:
-    """A row a rule."""
-    model = MODELS[name]()
-    task, solution, truth = solve(model, case, seed)
-    free = ~task.labelled & (truth >= 0)
-    error = 100 * float((solution.score.argmax(dim=1) != truth)[free].double().mean())
+    """One row per rule."""
+    problem = make_problem(case, seed)
+    solved = solve(MODELS[name](), problem, problem.mask)
+    truth = solved.truth
+    free = ~solved.task.labelled & (truth >= 0)
+    error = 100 * float((solved.solution.score.argmax(dim=1) != truth)[free].double().mean())
     rows: list[dict[str, object]] = []
     for rule, make in RULES.items():
-        prob = make(model, task, solution, truth)[free].clamp(0, 1)
+        prob = make(solved)[free].clamp(0, 1)
         ece = expected_calibration_error(prob, truth[free])
         unsure = 100 * (1 - float(prob.amax(dim=1).mean()))
         rows.append(
@@ -141,7 +166,7 @@ def measure(case: Case, name: str, seed: int) -> list[dict[str, object]]:
 
 
 def table(rows: list[dict[str, object]], name: str, seeds: tuple[int, ...]) -> list[str]:
-    """Mean calibration errors over some seeds, a case a line."""
+    """Mean calibration errors over some seeds, one line per case."""
     chosen = [row for row in rows if row["model"] == name and row["seed"] in seeds]
     lines = [f"| {name} | error | expected | {' | '.join(RULES)} |", "|---" * (3 + len(RULES)) + "|"]
     means: dict[str, list[float]] = {rule: [] for rule in RULES}

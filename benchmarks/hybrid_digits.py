@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from machine import RESULTS, describe, write_csv, write_text
+from shared.machine import RESULTS, describe, write_csv, write_text
 from tqdm import tqdm
 
 from tg_crepe.datasets import RandomLabelSplit, load_digits

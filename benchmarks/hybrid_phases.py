@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from machine import RESULTS, describe, write_csv
+from shared.machine import RESULTS, describe, write_csv
 
 from tg_crepe.datasets import RandomLabelSplit, load_fashion_mnist
 from tg_crepe.training import HybridTrainer, get_preset

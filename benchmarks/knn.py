@@ -19,10 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import faiss
-import fashion
-import machine
 import numpy as np
 import torch
+from shared import fashion, machine
 
 from tg_crepe import GraphWarning, knn_graph
 from tg_crepe.graph.approximate import approximate_neighbors

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import graphlearning as gl
-import machine
 import numpy as np
 import torch
-from features import load
 from scipy.sparse import csr_matrix
-from splits import Split, choose_labels
+from shared import machine
+from shared.features import load
+from shared.splits import Split, choose_labels
 from torch import Tensor
 from tqdm import tqdm
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import machine
 import numpy as np
 import torch
-from features import load
-from splits import Split, choose_labels
+from shared import machine
+from shared.features import load
+from shared.splits import Split, choose_labels
 from tqdm import tqdm
 
 from tg_crepe.sklearn import CrepeClassifier

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import machine
 import numpy as np
+from shared import machine
 
 CASE = """
 import ctypes, json, sys, time, warnings

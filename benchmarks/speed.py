@@ -14,11 +14,10 @@ import time
 import warnings
 from collections.abc import Callable
 
-import fashion
-import machine
 import numpy as np
 import scipy.sparse as sp
 import torch
+from shared import fashion, machine
 from tqdm import tqdm
 
 from tg_crepe import LGC, CrepePropagation, Harmonic, Poisson, knn_graph

@@ -1,5 +1,5 @@
 import sys
 from pathlib import Path
 
-# The benchmarks are scripts beside each other, not a package.
+# The benchmarks import each other from their folder, which is no package.
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from fingerprint import code, fingerprint
+from shared.fingerprint import code, fingerprint
 
 
 def test_comments_and_docstrings_do_not_count():

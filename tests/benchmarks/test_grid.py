@@ -1,17 +1,13 @@
 """The resumable runner: whole cells only, none twice, none lost with its worker."""
 
-import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import machine
-import pytest
-from grid import Cell, CellStore, work
+from shared import machine
+from shared.grid import Cell, CellStore
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -20,7 +16,7 @@ SCRIPT = """
 import functools, os, sys, time
 from pathlib import Path
 sys.path.insert(0, {benchmarks!r})
-from grid import Cell, CellStore, run
+from shared.grid import Cell, CellStore, run
 
 def nap(folder, seconds, cell):
     with open(folder / "begun", "a") as file:
@@ -30,7 +26,7 @@ def nap(folder, seconds, cell):
         raise ValueError("no answer")
     return [{{"error": float(cell.point["seed"])}}]
 
-def make_job(folder, seconds):
+def make_job(folder, seconds, threads):
     return functools.partial(nap, folder, seconds)
 
 if __name__ == "__main__":
@@ -48,97 +44,36 @@ def answer(cell: Cell) -> list[dict[str, str | int | float]]:
     return [{"error": float(cell.point["seed"])}]
 
 
-def test_finished_cell_is_never_run_again(tmp_path):
-    store, runs = CellStore(tmp_path), []
+def fill(store: CellStore, some: list[Cell], job=answer) -> None:
+    for cell in some:
+        store.write(cell, job(cell))
 
-    def job(cell):
-        runs.append(cell.point["seed"])
-        return answer(cell)
 
-    work(cells(2), job, store)
-    work(cells(3), job, store)
-    assert runs == [0, 1, 2]
-    [row] = store.read(cells(3)[2])
-    assert row["error"] == 2
-    assert row["seed"] == 2
-    assert row["method"] == "m"
+def test_answer_has_the_point_of_its_cell(tmp_path):
+    store, cell = CellStore(tmp_path), cells(3)[2]
+    fill(store, [cell])
+    [row] = store.read(cell)
+    assert (row["error"], row["seed"], row["method"]) == (2, 2, "m")
+    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
 def test_other_settings_make_another_cell(tmp_path):
     store = CellStore(tmp_path)
-    work(cells(1, "alpha = 1"), answer, store)
+    fill(store, cells(1, "alpha = 1"))
     assert not store.has(cells(1, "alpha = 2")[0])
 
 
 def test_one_run_may_answer_for_several_rows(tmp_path):
     store = CellStore(tmp_path)
-    work(cells(1), lambda cell: [{"method": name, "error": 0.0} for name in ("a", "b")], store)
+    fill(store, cells(1), lambda cell: [{"method": name, "error": 0.0} for name in ("a", "b")])
     assert [row["method"] for row in store.read(cells(1)[0])] == ["a", "b"]
 
 
 def test_forgotten_cell_is_run_again(tmp_path):
     store = CellStore(tmp_path)
-    work(cells(1), answer, store)
+    fill(store, cells(1))
     store.forget(cells(1)[0])
     assert not store.has(cells(1)[0])
-
-
-def test_interrupt_leaves_whole_cells_and_no_lock(tmp_path):
-    store = CellStore(tmp_path)
-
-    def job(cell):
-        if cell.point["seed"] == 1:
-            raise KeyboardInterrupt
-        return answer(cell)
-
-    with pytest.raises(KeyboardInterrupt):
-        work(cells(3), job, store)
-    assert [store.has(cell) for cell in cells(3)] == [True, False, False]
-    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
-
-
-def test_error_is_kept_and_the_rest_goes_on(tmp_path):
-    store = CellStore(tmp_path)
-
-    def job(cell):
-        if cell.point["seed"] == 0:
-            raise ValueError("no answer")
-        return answer(cell)
-
-    work(cells(2), job, store)
-    assert "no answer" in store.failure(cells(2)[0])
-    assert [store.has(cell) for cell in cells(2)] == [False, True]
-
-
-def test_claimed_cell_is_left_to_its_owner(tmp_path):
-    store, cell = CellStore(tmp_path), cells(1)[0]
-    with store.claim(cell) as first, store.claim(cell) as second:
-        assert first
-        assert not second
-    with store.claim(cell) as again:
-        assert again
-
-
-def dead_process() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-@pytest.mark.parametrize(
-    ("owner", "free"),
-    [
-        ({"pid": os.getpid(), "host": socket.gethostname(), "time": time.time()}, False),
-        ({"pid": os.getpid(), "host": "another", "time": time.time()}, False),
-        ({"pid": os.getpid(), "host": "another", "time": time.time() - 1e5}, True),
-        ({"host": socket.gethostname(), "time": time.time()}, True),  # of a process that has ended
-    ],
-)
-def test_lock_of_a_dead_owner_is_taken_over(tmp_path, owner, free):
-    store, cell = CellStore(tmp_path), cells(1)[0]
-    (tmp_path / f"{cell.key}.lock").write_text(json.dumps({"pid": dead_process(), **owner}))
-    with store.claim(cell) as mine:
-        assert mine == free
 
 
 def start(tmp_path: Path, seconds: float) -> subprocess.Popen:
@@ -179,7 +114,7 @@ def test_cells_of_a_table_are_adopted_where_their_settings_agree(tmp_path):
     def both(cell):  # one run that answers for two rows
         return [{"error": 1.5, "choice": ""}, {"method": "other", "error": 2.0, "choice": "3"}]
 
-    work(cells(2, "a"), both, first)
+    fill(first, cells(2, "a"), both)
     rows = [row for cell in cells(2, "a") for row in first.read(cell)]
     table = tmp_path / "table.csv"
     machine.write_csv(rows, table)

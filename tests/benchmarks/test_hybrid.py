@@ -3,18 +3,17 @@
 import json
 from dataclasses import replace
 
-import features
-import hybrid
-import hybrid_cases
-import hybrid_job
-import hybrid_report
-import machine
 import numpy as np
 import pytest
 import torch
-from hybrid_cases import AS_IT_IS, PIECES, SOURCES, case_of
+from hybrid import cases as hybrid_cases
+from hybrid import command as hybrid
+from hybrid import job as hybrid_job
+from hybrid import report as hybrid_report
+from hybrid.cases import AS_IT_IS, PIECES, SOURCES, case_of
 from scipy.stats import ttest_rel
-from splits import Split, choose_labels
+from shared import features, machine
+from shared.splits import Split, choose_labels
 from torch_geometric.data import Data
 from training_runs import blobs
 

@@ -1,6 +1,6 @@
 import pytest
-import recipe
-from page import fill
+from recipe import command, experiments
+from shared.page import fill
 
 
 def test_a_part_of_a_page_is_replaced_and_nothing_else(tmp_path):
@@ -16,6 +16,6 @@ def test_a_part_of_a_page_is_replaced_and_nothing_else(tmp_path):
 
 
 def test_the_page_of_the_recipe_has_a_part_for_every_table():
-    page = recipe.PAGE.read_text(encoding="utf-8")
-    for name in {*recipe.EXPERIMENTS, "verdict"} - {"effects"}:
+    page = command.PAGE.read_text(encoding="utf-8")
+    for name in {*experiments.EXPERIMENTS, "verdict"} - {"effects"}:
         assert page.count(f"<!-- begin {name} -->") == page.count(f"<!-- end {name} -->") == 1

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from helpers import clusters
-from splits import Split, choose_labels
-from sweep import Sweep, deal_folds
-from table1_paper import PAPER, suspect, verdict
+from shared.splits import Split, choose_labels
+from table1.paper import PAPER, suspect, verdict
+from table1.sweep import Sweep, deal_folds
 
 from tg_crepe import LGC
 
@@ -36,20 +36,17 @@ def test_sweep_equals_the_model_at_every_value_and_sees_no_other_label():
     graph, y = clusters(0)
     mask = choose_labels(y, Split("count", 4), 0)
     seen = torch.where(mask, y, -1)
-    sweep = Sweep("lgc", "alpha", (0.99, 0.5), folds=3, seed=0)
-    result = sweep.propagate(seen, graph.adjacency, mask)
+    swept = Sweep("lgc", "alpha", (0.99, 0.5))(seen, graph.adjacency, mask, None, seed=0)
     for alpha in (0.99, 0.5):
-        expected = LGC(alpha=alpha).propagate(seen, graph.adjacency, mask).label
-        assert sweep.labels[alpha][~mask].equal(expected[~mask])
-    assert result.label[~mask].equal(sweep.labels[sweep.choice][~mask])
+        assert swept.results[alpha].label.equal(LGC(alpha=alpha).propagate(seen, graph.adjacency, mask).label)
+    assert swept.choice in swept.results
 
 
 def test_one_label_per_class_takes_the_published_value():
     graph, y = clusters(0)
     mask = choose_labels(y, Split("count", 1), 0)
-    sweep = Sweep("lgc", "alpha", (0.9, 0.99, 0.5), folds=3, seed=0)
-    sweep.propagate(torch.where(mask, y, -1), graph.adjacency, mask)
-    assert sweep.choice == 0.9
+    swept = Sweep("lgc", "alpha", (0.9, 0.99, 0.5))(torch.where(mask, y, -1), graph.adjacency, mask, None, seed=0)
+    assert swept.choice == 0.9
 
 
 def test_cells_that_the_paper_repeats_are_suspect():

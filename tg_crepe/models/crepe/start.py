@@ -78,7 +78,7 @@ def diffused_start(task: LabelTask, recipe: Recipe, rate: float, volume: Tensor,
             source = task.sources * support.to(source.dtype)
         if remaining:
             graph = trust(prob, task, recipe)
-    return make_start(prob, graph, estimate, task, _length(prob, task, recipe), status)
+    return make_start(prob, graph, estimate, task, flow_length(prob, task, recipe), status)
 
 
 def _observed(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> VolumeEstimate:
@@ -90,7 +90,7 @@ def _observed(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> Vol
     return observe_volume(find, task, volume, recipe)
 
 
-def _length(prob: Tensor, task: LabelTask, recipe: Recipe) -> float:
+def flow_length(prob: Tensor, task: LabelTask, recipe: Recipe) -> float:
     """The share of its length that the flow has, by how well the labels are supported around them."""
     if task.multi_label or recipe.time_step is not None:
         return 1.0

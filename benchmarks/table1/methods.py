@@ -1,4 +1,4 @@
-"""The rows of ``table1.py``: every energy model of the package, its rivals with fair parameters, and the peers."""
+"""The rows of ``table1``: every energy model of the package, its rivals with fair parameters, and the peers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from fingerprint import code, fingerprint
-from sweep import Sweep
-from tg_crepe.models.crepe.diffusion import centre, reweighted_diffusion
+from recipe.stages import WithoutFlow
+from shared.fingerprint import code, fingerprint
+from table1.sweep import Sweep
 from torch import Tensor
 
-from tg_crepe import CrepePropagation, get_energy_model
-from tg_crepe.inference.rate import screening_rate
-from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import class_volume
-from tg_crepe.models.crepe import model as crepe
+from tg_crepe import Recipe, get_energy_model
 from tg_crepe.models.registry import ENERGY_MODELS
-from tg_crepe.solvers.trace import Trace
 
 #: What a row is to the comparison. Only a tuned one has seen a test label.
 CREPE, INSIDE, MODEL, PEER, TUNED = "CREPE", "part of CREPE", "model", "peer", "tuned on test labels"
@@ -89,59 +84,39 @@ class _Energy(_Predict):
         return self.name not in ENERGY_MODELS or find_spec(f"tg_crepe.models.{self.name}") is None
 
 
-class CrepeWithoutFlow(CrepePropagation):
-    """What CREPE is before its flow: the re-weighted diffusion with the same clock, prior and decision."""
-
-    def _solve(self, task: LabelTask) -> Solution:
-        volume = class_volume(task, self.class_prior)
-        prob, graph, volumes, status = reweighted_diffusion(
-            task, screening_rate(task), volume, self.reweight, observe=not task.multi_label
-        )
-        u = centre(prob, graph, task.multi_label)
-        trace = Trace()
-        trace.append(step=0)
-        score = crepe._decision(u, graph, crepe._spread(u, graph), volumes.share, task.multi_label)
-        return Solution(u.to(task.sign.dtype), score, trace, status)
-
-
 @dataclass(frozen=True)
 class _StartOfCrepe(_Predict):
-    """CREPE without its flow."""
+    """What CREPE is before its flow: the re-weighted diffusion with the same rate, volumes and decision."""
 
     def __call__(self, problem: Problem) -> list[Prediction]:
-        result = CrepeWithoutFlow().propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
+        model = WithoutFlow(Recipe(balancing_rounds=0, restarts=False))
+        result = model.propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
         return [Prediction(result.label, result.status)]
 
     @property
     def depends(self) -> str:
-        return fingerprint("tg_crepe.models.crepe") + code(inspect.getsource(CrepeWithoutFlow))
+        return fingerprint("tg_crepe.models.crepe.model") + fingerprint("recipe.stages")
 
 
 @dataclass(frozen=True)
 class _HoldOut(_Predict):
     """A model at the value of a parameter that a hold-out of the labels chooses, and at every other value beside it."""
 
-    name: str
-    option: str
-    values: tuple[float, ...]  # the published one first
+    sweep: Sweep
     label: str  # of the rows with one value
-    folds: int = 3
 
     def __call__(self, problem: Problem) -> list[Prediction]:
-        model = Sweep(self.name, self.option, self.values, self.folds, problem.seed)
-        result = model.propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
-        chosen = Prediction(result.label, result.status, f"{model.choice:g}")
-        return [
-            chosen,
-            *(
-                Prediction(label, model.solutions[value].status, name=self.label.format(value), role=TUNED)
-                for value, label in model.labels.items()
-            ),
+        swept = self.sweep(problem.y, problem.edge_index, problem.mask, problem.edge_weight, problem.seed)
+        chosen = swept.results[swept.choice]
+        others = [
+            Prediction(result.label, result.status, name=self.label.format(value), role=TUNED)
+            for value, result in swept.results.items()
         ]
+        return [Prediction(chosen.label, chosen.status, f"{swept.choice:g}"), *others]
 
     @property
     def depends(self) -> str:
-        return fingerprint(f"tg_crepe.models.{self.name}") + fingerprint("sweep")
+        return fingerprint(f"tg_crepe.models.{self.sweep.name}") + fingerprint("table1.sweep")
 
 
 @dataclass(frozen=True)
@@ -247,8 +222,10 @@ def _own_code(kind: type) -> str:
 
 
 # 1 − √(share of labels), which does well, is 0.9 at 1 % and 0.45 at 30 %.
-_ALPHA = _HoldOut("lgc", "alpha", (0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4), "LGC, α = {:g}, swept")
-_LABEL_WEIGHT = _HoldOut("harmonic", "label_weight", (1.0, 3.0, 5.0, 10.0), "harmonic, label edges × {:g}, swept")
+_ALPHA = _HoldOut(Sweep("lgc", "alpha", (0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4)), "LGC, α = {:g}, swept")
+_LABEL_WEIGHT = _HoldOut(
+    Sweep("harmonic", "label_weight", (1.0, 3.0, 5.0, 10.0)), "harmonic, label edges × {:g}, swept"
+)
 _PUBLISHED_SLP = _GraphLearning("sparse_label_propagation")
 
 #: Every row, in the order of the table.

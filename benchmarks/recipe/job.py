@@ -1,4 +1,4 @@
-"""What a worker of ``recipe.py`` does: it makes a problem, runs a variant on it and counts errors."""
+"""What a worker of ``recipe`` does: it makes a problem, runs a variant on it and counts errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import warnings
 from dataclasses import replace
 
 import torch
-from fingerprint import fingerprint
-from grid import Cell, Job, Value
-from recipe_cases import HARMLESS, Case, Problem, make_problem
-from recipe_variants import GROWTH, TIME, VARIANTS, AlongTheFlow
-from splits import Split
+from recipe.cases import HARMLESS, Case, Problem, make_problem
+from recipe.stages import GROWTH, STEPS, TIME, AlongTheFlow
+from recipe.variants import VARIANTS
+from shared.fingerprint import fingerprint
+from shared.grid import Cell, Job, Value
+from shared.splits import Split
 from torch import Tensor
 
 from tg_crepe import ConvergenceWarning, GraphWarning
@@ -30,7 +31,7 @@ def make_cell(case: Case, variant: str, seed: int, expected: float) -> Cell:
         "variant": variant,
         "seed": seed,
     }
-    protocol = fingerprint("recipe_cases", "features", "splits") + fingerprint("tg_crepe.graph.knn")
+    protocol = fingerprint("recipe.cases", "shared.features", "shared.splits") + fingerprint("tg_crepe.graph.knn")
     return Cell(point, f"{VARIANTS[variant].settings} {protocol}", expected)
 
 
@@ -61,7 +62,7 @@ def run_cell(cell: Cell) -> list[dict[str, Value]]:
     common: dict[str, Value] = {"status": result.status, "seconds": seconds, "cpu_seconds": cpu_seconds}
     if isinstance(model, AlongTheFlow):
         return [
-            {"step": step, "time": TIME * GROWTH ** (step - 6) if step else 0.0, "ratios": ratio}
+            {"step": step, "time": TIME * GROWTH ** (step - STEPS) if step else 0.0, "ratios": ratio}
             | score(found, problem)
             | common
             for step, (ratio, found) in enumerate(zip(model.ratios, model.labels, strict=True))

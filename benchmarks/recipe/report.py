@@ -1,4 +1,4 @@
-"""The tables and figures of ``recipe.py``."""
+"""The tables and figures of ``recipe``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
+from shared import machine
 
 Row = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What a worker of ``table1.py`` does: it reads the graph once, then labels, predicts and counts errors."""
+"""What a worker of ``table1`` does: it reads the graph once, then labels, predicts and counts errors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import features
 import numpy as np
 import torch
-from fingerprint import fingerprint
-from grid import Cell, Job, Value
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
-from splits import Split, choose_labels
-from table1_methods import METHODS, Problem
+from shared import features, machine
+from shared.fingerprint import fingerprint
+from shared.grid import Cell, Job, Value
+from shared.splits import Split, choose_labels
+from table1.methods import METHODS, Problem
 from torch import Tensor
 
 from tg_crepe import ConvergenceWarning, GraphWarning, knn_graph
@@ -45,16 +45,11 @@ class GraphData:
         return torch.from_numpy(connected_components(edges, directed=False)[1]).long()
 
 
-def cache_folder() -> Path:
-    """Where graphs and cells are kept: the folder of the cached features."""
-    return Path(os.environ.get("TG_CREPE_CACHE", Path.home() / ".cache" / "tg_crepe"))
-
-
 def prepare_graph(name: str, limit: int | None = None, k: int | None = None) -> Path:
     """Makes the graph of a data set, or finds it in the cache; a file that :func:`read_graph` reads.
 
     Args:
-        name (str): See :func:`features.load`.
+        name (str): See :func:`shared.features.load`.
         limit (int, optional): How many of the first rows are taken. (default: all)
         k (int, optional): The number of neighbours. (default: that of the data set)
     """
@@ -68,7 +63,7 @@ def prepare_graph(name: str, limit: int | None = None, k: int | None = None) -> 
     else:
         source, k = data.x[:limit].numpy().tobytes(), k or data.k
     key = hashlib.sha256(source + y.numpy().tobytes() + fingerprint("tg_crepe.graph.knn").encode() + bytes([k]))
-    path = cache_folder() / f"{arrays['name']}_graph_{key.hexdigest()[:16]}.npz"
+    path = machine.cache_folder() / f"{arrays['name']}_graph_{key.hexdigest()[:16]}.npz"
     if path.exists():
         return path
     if data.x is None:

@@ -1,4 +1,4 @@
-"""What ``table1.py`` writes: the table, the comparison with the paper, the tests of significance and the figure."""
+"""What ``table1`` writes: the table, the comparison with the paper, the tests of significance and the figure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import machine
 import numpy as np
-from grid import Value
 from scipy.stats import ttest_rel, wilcoxon
-from table1_methods import CREPE, INSIDE, METHODS, MODEL, PEER, TUNED
-from table1_paper import COLUMNS, PAPER, VERDICTS, verdict
+from shared import machine
+from shared.grid import Value
+from table1.methods import CREPE, INSIDE, METHODS, MODEL, PEER, TUNED
+from table1.paper import COLUMNS, PAPER, VERDICTS, verdict
 
 Row = dict[str, Value]
 

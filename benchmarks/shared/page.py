@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import machine
+from shared import machine
 
 
 def fill(page: Path, name: str, text: str) -> None:

@@ -1,18 +1,18 @@
 r"""The paper's Table 1: every energy model on the same graph and the same splits.
 
-    python benchmarks/table1.py                    # Fashion-MNIST, writes benchmarks/results/table1.csv, .md and .png
-    python benchmarks/table1.py --plan             # what would be run, and about how long
-    python benchmarks/table1.py --quick            # 7,000 images, 2 splits, 3 shares of labels; writes table1_quick.*
-    python benchmarks/table1.py --features digits  # another data set of benchmarks/features.py, or a .npz file
-    python benchmarks/table1.py --features digits --k 10
-    python benchmarks/table1.py --update CREPE     # one row is measured, the others stay as they are in the table
+    python benchmarks/table1                    # Fashion-MNIST, writes benchmarks/results/table1.csv, .md and .png
+    python benchmarks/table1 --plan             # what would be run, and about how long
+    python benchmarks/table1 --quick            # 7,000 images, 2 splits, 3 shares of labels; writes table1_quick.*
+    python benchmarks/table1 --features digits  # another data set of benchmarks/features.py, or a .npz file
+    python benchmarks/table1 --features digits --k 10
+    python benchmarks/table1 --update CREPE     # one row is measured, the others stay as they are in the table
+    python benchmarks/table1 --verdict          # CREPE against the best other model, of all tables that are there
 
-Graph: the 20 nearest neighbours of every node in :mod:`features`, self-tuned Gaussian weights. Splits: stratified, at
-1, 2, 5, 10, 20 and 30 % labels (seeds 0–19), and 1, 5 and 10 labels a class (seeds 0–9); cells of more than five
-seconds on fewer, as :mod:`table1_methods` says. Smaller data sets have columns of their own (:data:`COLUMNS`) and
-seeds 0–19 in all of them. The run may be stopped at any time: the same command goes on where it was, and a second one
-beside it takes a share of the work. Cells live in the cache folder, by everything that they depend on, so a changed
-model is measured anew.
+Graph: the 20 nearest neighbours of every node in :mod:`shared.features`, self-tuned Gaussian weights. Splits:
+stratified, at 1, 2, 5, 10, 20 and 30 % labels (seeds 0–19), and 1, 5 and 10 labels per class (seeds 0–9); cells of more
+than five seconds on fewer, as :mod:`table1.methods` says. Smaller data sets have columns of their own (:data:`COLUMNS`)
+and seeds 0–19 in all of them. The run may be stopped at any time: the same command goes on where it was. Cells live in
+the cache folder, by everything that they depend on, so a changed model is measured anew.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import machine
-from fingerprint import fingerprint
-from grid import Cell, CellStore, Value, run_or_stop
-from splits import Split
-from table1_job import GraphData, cache_folder, make_job, prepare_graph, read_graph
-from table1_methods import METHODS, PEER, Method
-from table1_report import Results, draw, summary
+from shared import machine
+from shared.fingerprint import fingerprint
+from shared.grid import Cell, CellStore, Value, run_or_stop
+from shared.splits import Split
+from table1.job import GraphData, make_job, prepare_graph, read_graph
+from table1.methods import METHODS, PEER, Method
+from table1.report import Results, draw, summary
+from table1.verdict import write_verdict
 
 SPLITS, COUNT_SPLITS = 20, 10
 
@@ -77,7 +78,7 @@ def seeds_of(method: Method, split: Split, expected: float, seeds: range) -> ran
 
 def make_cells(data: GraphData, methods: Iterable[Method], splits: Iterable[Split], seeds: range) -> list[Cell]:
     """All cells, seed by seed: a run that is stopped has every method on the same first splits."""
-    protocol = f"{data.content} {fingerprint('splits')}"
+    protocol = f"{data.content} {fingerprint('shared.splits')}"
     cells = []
     whole = int(data.component.max()) == 0
     for method in methods:
@@ -150,6 +151,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
     parser.add_argument("--plan", action="store_true", help="only say what would be run")
     parser.add_argument("--report", action="store_true", help="only write what is finished")
+    parser.add_argument("--verdict", action="store_true", help="only compare CREPE with the best other of every table")
     parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
     options = parser.parse_args()
     if options.features == "network":
@@ -180,6 +182,9 @@ def output_name(options: argparse.Namespace, data: GraphData) -> str:
 
 def main() -> None:
     options = parse_arguments()
+    if options.verdict:
+        print(write_verdict())
+        return
     path = prepare_graph(options.features, QUICK_NODES if options.quick else None, options.k)
     data = read_graph(path)
     missing = [method.name for method in METHODS if method.predict.missing]
@@ -193,7 +198,7 @@ def main() -> None:
     cells = make_cells(data, methods, splits, seeds)
     if not cells:
         raise SystemExit("no cell is left by these options, see --plan without them")
-    store = CellStore(cache_folder() / "table1_cells")
+    store = CellStore(machine.cache_folder() / "table1_cells")
     stem = options.out / output_name(options, data)
     kept = kept_rows(stem.with_name(f"{stem.name}.csv"), options.update) if options.update else []
     adopted = store.adopt(cells, stem.with_name(f"{stem.name}.csv"))

@@ -1,4 +1,4 @@
-"""What ``hybrid.py`` trains on: data sets, shares of labels, settings of the trainer, and about how long they take."""
+"""What ``hybrid`` trains on: data sets, shares of labels, settings of the trainer, and about how long they take."""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import torch
 
-RESULTS = Path(__file__).parent / "results"
+_ROOT = Path(__file__).parents[2]
+
+#: Where the tables are kept, and the pages and pictures that are made of them.
+RESULTS, DOCS = _ROOT / "benchmarks" / "results", _ROOT / "docs"
 
 
 def describe() -> str:
@@ -30,6 +33,11 @@ def describe() -> str:
             continue
     threads = f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"
     return f"{model}, {threads}, Python {platform.python_version()}, {', '.join(packages)}"
+
+
+def cache_folder() -> Path:
+    """Where features, graphs and cells are kept between runs."""
+    return Path(os.environ.get("TG_CREPE_CACHE", Path.home() / ".cache" / "tg_crepe"))
 
 
 def write_csv(rows: list[dict[str, object]], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The tables and figures of ``hybrid.py``, made from its csv files alone."""
+"""The tables and figures of ``hybrid``, made from its csv files alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
-from hybrid_cases import AS_IT_IS, PIECES, SOURCES, TITLES
+from hybrid.cases import AS_IT_IS, PIECES, SOURCES, TITLES
 from scipy.stats import ttest_rel, wilcoxon
+from shared import machine
 
 from tg_crepe.viz import MARKERS, PALETTE
 
@@ -308,7 +308,7 @@ def features_table(folder: Path, name: str) -> list[str]:
     """Table 1 on the features of trained networks beside the unsupervised ones, for the same labelled images.
 
     Args:
-        folder (Path): Where ``table1.py`` has written its csv files.
+        folder (Path): Where ``table1`` has written its csv files.
         name (str): The beginning of the names of the files of features.
     """
     found: dict[str, dict[str, float]] = {}

@@ -1,8 +1,8 @@
 """What several processes tell each other, hold and take, against one.
 
-    python benchmarks/distributed.py            # 70,000 nodes; writes results/distributed.*, _speed.csv, _trace.csv
-    python benchmarks/distributed.py --quick    # 5,000 nodes on 1 and 2
-    python benchmarks/distributed.py table --nodes 700000 --worlds 1 4    # the memory of a large graph: _700000.*
+    python benchmarks/distributed            # 70,000 nodes; writes results/distributed.*, _speed.csv, _trace.csv
+    python benchmarks/distributed --quick    # 5,000 nodes on 1 and 2
+    python benchmarks/distributed table --nodes 700000 --worlds 1 4    # the memory of a large graph: _700000.*
 
 Synthetic points in the plane, classes in stripes, the graph of the nearest neighbours by a k-d tree, 1 % of the labels;
 parts are blocks along a space-filling order. Every process has one thread.
@@ -29,13 +29,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import distributed_trace
-import machine
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from distributed import trace as distributed_trace
 from scipy.spatial import cKDTree
+from shared import machine
 
 from tg_crepe import CrepePropagation
 from tg_crepe.distributed import Shard, Traffic, open_shard, propagate, write_shards
@@ -44,7 +44,7 @@ from tg_crepe.distributed.shard import cut_shard
 from tg_crepe.graph import CanonicalGraph, canonical_graph
 
 #: Where the pages have their pictures.
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+IMAGES = machine.DOCS / "images"
 
 #: Nodes unless told otherwise: those of Fashion-MNIST.
 NODES = 70_000

@@ -1,6 +1,6 @@
 """The moments of an iteration on two ranks: halo under way, inner nodes, wait, nodes at the boundary.
 
-A part of ``distributed.py``. The halo is there when gloo says so, by a callback of its own thread.
+A part of ``distributed``. The halo is there when gloo says so, by a callback of its own thread.
 """
 
 from __future__ import annotations

@@ -1,34 +1,13 @@
-"""Why CREPE's defaults are what they are: the flow step by step, every constant, every part taken out, hard cases.
-
-    python benchmarks/recipe.py                     # writes results/recipe_*.csv and .md, docs/images/recipe_*.png
-    python benchmarks/recipe.py --quick             # digits and PneumoniaMNIST, one split; writes recipe_quick_*
-    python benchmarks/recipe.py --only ablation     # one experiment, or several
-    python benchmarks/recipe.py --plan              # what would be run, and about how long
-
-Development splits alone (seeds 100 and above). The run may be stopped at any time: the same command goes on where it
-was, and ``--report`` writes what is finished. Fashion-MNIST takes part with its first 7,000 images. What comes out is
-discussed in ``docs/recipe.md``.
-"""
+"""The experiments of ``recipe``: which rows stand in which table, on which cases."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-import machine
-import recipe_report
-from grid import Cell, CellStore, run_or_stop
-from page import fill
-from recipe_cases import Case
-from recipe_job import make_cell, make_job, read_case
-from splits import Split
-from table1_job import cache_folder
-
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE, IMAGES = DOCS / "recipe.md", DOCS / "images"
+from recipe.cases import Case
+from recipe.job import make_cell
+from shared.grid import Cell
+from shared.splits import Split
 
 #: The first split, and how many there are.
 FIRST_SEED, SPLITS = 100, 4
@@ -191,56 +170,3 @@ def make_cells(names: list[str], seeds: range, data: list[str] | None) -> dict[s
             for row in experiment.rows
         ]
     return found
-
-
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS), metavar="EXPERIMENT")
-    parser.add_argument("--quick", action="store_true", help="PneumoniaMNIST and digits, one split; recipe_quick_*")
-    parser.add_argument("--splits", type=int, default=SPLITS, help=f"how many, from seed {FIRST_SEED}")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
-    parser.add_argument("--plan", action="store_true", help="only say what would be run")
-    parser.add_argument("--report", action="store_true", help="only write what is finished")
-    parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
-    options = parser.parse_args()
-    for name in ("splits", "workers"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
-    return options
-
-
-def main() -> None:
-    options = parse_arguments()
-    seeds = range(FIRST_SEED, FIRST_SEED + (1 if options.quick else options.splits))
-    names = [name for name in options.only if not options.quick or name not in ("effects", "labels", "k")]
-    cells = make_cells(names, seeds, ["digits", "pneumonia"] if options.quick else None)
-    unique = {cell.key: cell for own in cells.values() for cell in own}
-    # A run that is stopped has everything on the same first splits.
-    wanted = sorted(unique.values(), key=lambda cell: int(cell.point["seed"]))
-    store = CellStore(cache_folder() / "recipe_cells")
-    left = [cell for cell in wanted if not store.has(cell)]
-    seconds = sum(cell.expected for cell in left)
-    print(f"{len(wanted)} cells, {len(left)} left: about {seconds:.0f} s of processor time", flush=True)
-    if options.plan:
-        return
-    failed: dict[str, str] = {}
-    if not options.report:
-        failed = run_or_stop(wanted, make_job, store, options.workers)
-    # The pages of the site can show no picture from outside their folder.
-    images = IMAGES if options.out == machine.RESULTS and not options.quick else options.out
-    for name, own in cells.items():
-        rows = [{"case": read_case(cell).title, **row} for cell in own if store.has(cell) for row in store.read(cell)]
-        if rows:
-            stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
-            lines = recipe_report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images)
-            print("\n".join(lines))
-            if images == IMAGES and name != "effects":  # a figure says that better than its twenty tables
-                fill(PAGE, name, "\n".join(lines))
-    for point, message in failed.items():
-        print(f"failed: {point}\n{message}", file=sys.stderr)
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,22 @@
 r"""Does CREPE help a network, and where? The hybrid framework on real images.
 
-    python benchmarks/hybrid.py network     # energy against network: Fashion-MNIST and a part of CIFAR-10
-    python benchmarks/hybrid.py energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
-    python benchmarks/hybrid.py pieces      # every part of the trainer switched, one at a time
-    python benchmarks/hybrid.py calibration # how sure pseudo-labels are when networks of half the labels are asked
-    python benchmarks/hybrid.py network_mixup   # energy against network once more, all four with mixup
-    python benchmarks/hybrid.py network_soft    # and with soft targets, Fashion-MNIST alone
-    python benchmarks/hybrid.py energy_soft     # energy against energy once more, all four with soft targets
-    python benchmarks/hybrid.py network --plan     # what would be run, and about how long
-    python benchmarks/hybrid.py network --quick    # a very small version, seed 100; writes hybrid_quick_*
-    python benchmarks/hybrid.py features --save-features FOLDER   # networks on all of Fashion-MNIST, for Table 1
+    python benchmarks/hybrid network     # energy against network: Fashion-MNIST and a part of CIFAR-10
+    python benchmarks/hybrid energy      # energy against energy: PneumoniaMNIST, BreastMNIST, a part of ChestX-ray14
+    python benchmarks/hybrid pieces      # every part of the trainer switched, one at a time
+    python benchmarks/hybrid calibration # how sure pseudo-labels are when networks of half the labels are asked
+    python benchmarks/hybrid network_mixup   # energy against network once more, all four with mixup
+    python benchmarks/hybrid network_soft    # and with soft targets, Fashion-MNIST alone
+    python benchmarks/hybrid energy_soft     # energy against energy once more, all four with soft targets
+    python benchmarks/hybrid network --plan     # what would be run, and about how long
+    python benchmarks/hybrid network --quick    # a very small version, seed 100; writes hybrid_quick_*
+    python benchmarks/hybrid features --save-features FOLDER   # networks on all of Fashion-MNIST, for Table 1
 
 An experiment writes ``benchmarks/results/hybrid_<name>.csv`` and ``.md``, ``docs/images/hybrid_<name>.png`` and its
 part of ``docs/results.md``. Supervised, network, LGC and CREPE runs of a seed have the same first weights, labelled
 images and number of steps, and no test label enters anything but the tables. The run may be stopped at any time: the
 same command goes on where it was, and a second one beside it takes a share of the work. After ``features``, run
 
-    python benchmarks/table1.py --features FOLDER/fashion_mnist_crepe_1_seed0.npz --columns "1 %" --seeds 0 1
+    python benchmarks/table1 --features FOLDER/fashion_mnist_crepe_1_seed0.npz --columns "1 %" --seeds 0 1
 
 (and so for the other files): the network has seen the labels of that column and seed, and no other.
 """
@@ -30,15 +30,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import hybrid_report
-import machine
-from grid import Cell, CellStore, run_or_stop
-from hybrid_cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
-from hybrid_job import features_name, make_cell, make_job
-from page import fill
-from table1_job import cache_folder
+from hybrid import report as hybrid_report
+from hybrid.cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
+from hybrid.job import features_name, make_cell, make_job
+from shared import machine
+from shared.grid import Cell, CellStore, run_or_stop
+from shared.page import fill
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = machine.DOCS
 
 #: The seed of the quick version, out of the way of the reported ones.
 QUICK_SEED = 100
@@ -167,7 +166,7 @@ def main() -> None:
         print(write_report(options.experiment, table, 0, full))
         return
     cells = make_cells(options.experiment, options.quick, range(*options.seeds) if options.seeds else None)
-    store = CellStore(cache_folder() / "hybrid_cells")
+    store = CellStore(machine.cache_folder() / "hybrid_cells")
     adopted = store.adopt(cells, table)
     if adopted:
         print(f"{adopted} cells are taken from {table.name}")

@@ -1,14 +1,14 @@
-"""The problems of ``recipe.py``: a data set, its graph, some labels, and what may be wrong with any of them."""
+"""The problems of ``recipe``: a data set, its graph, some labels, and what may be wrong with any of them."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
 
-import features
 import numpy as np
 import torch
-from splits import Split, choose_labels
+from shared import features
+from shared.splits import Split, choose_labels
 from torch import Tensor
 from torch_geometric.utils import subgraph
 
@@ -36,7 +36,7 @@ class Case:
     """A column of a table.
 
     Args:
-        data (str): A name of :mod:`features`.
+        data (str): A name of :mod:`shared.features`.
         split (Split): How many labels there are.
         k (int): Neighbours in the graph. (default: 0, those of the data set)
         noise (float): The noise of the two moons. (default: 0)

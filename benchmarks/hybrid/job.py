@@ -1,4 +1,4 @@
-"""What a worker of ``hybrid.py`` does: it trains once and writes down what network and energy knew in every epoch."""
+"""What a worker of ``hybrid`` does: it trains once and writes down what network and energy knew in every epoch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from fingerprint import fingerprint
-from grid import Cell, Job, Value
-from hybrid_cases import Case, Setting
-from splits import Split, choose_labels
+from hybrid.cases import Case, Setting
+from shared.fingerprint import fingerprint
+from shared.grid import Cell, Job, Value
+from shared.splits import Split, choose_labels
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -77,7 +77,7 @@ def make_cell(case: Case, source: str, piece: str, seed: int) -> Cell:
         "seed": seed,
     }
     modules = [] if source in ("none", "network") else [f"tg_crepe.models.{source}"]
-    code = fingerprint("hybrid_job") + fingerprint("tg_crepe.training.trainer", "tg_crepe.nn.small_cnn", *modules)
+    code = fingerprint("hybrid.job") + fingerprint("tg_crepe.training.trainer", "tg_crepe.nn.small_cnn", *modules)
     settings = f"{case.setting} {case.config(piece, seed)} {code}"
     return Cell(point, json.dumps({"setting": asdict(case.setting), "code": settings}), case.expected(source, piece))
 
@@ -313,7 +313,7 @@ def features_name(cell: Cell) -> str:
 
 
 def save_features(model: nn.Module, dataset: ImageDataset, path: Path) -> None:
-    """Writes the features of all training images with their classes, as ``table1.py --features`` reads them."""
+    """Writes the features of all training images with their classes, as ``benchmarks/table1 --features`` reads them."""
     prepare = Augment.preset("none", dataset.mean, dataset.std)
     batches = (dataset.fetch(part) for part in dataset.train.split(512))
     x = extract_features(model, batches, prepare)

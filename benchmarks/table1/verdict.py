@@ -1,6 +1,4 @@
-"""CREPE against the best other model, on every data set that ``table1.py`` has measured, in one table.
-
-    python benchmarks/verdict.py      # reads benchmarks/results/table1*.csv, writes verdict.md and a part of the page
+"""CREPE against the best other model, on every data set that ``table1`` has measured, in one table.
 
 "Best other" is chosen column by column by its error on the test labels, among all rows that are not CREPE's, and with
 it the rows whose parameter was swept on test labels: it has the advantage.
@@ -11,13 +9,13 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import machine
-from page import fill
 from scipy.stats import ttest_rel
-from table1_methods import MODEL, PEER, TUNED
-from table1_report import Results
+from shared import machine
+from shared.page import fill
+from table1.methods import MODEL, PEER, TUNED
+from table1.report import Results
 
-PAGE = machine.RESULTS.parents[1] / "docs" / "recipe.md"
+PAGE = machine.DOCS / "recipe.md"
 
 HEAD = ("graph", "labels", "splits", "CREPE", "best other", "which is", "CREPE has", "p")
 
@@ -38,12 +36,13 @@ def lines(name: str, results: Results) -> list[str]:
 
 
 def read(path: Path) -> Results:
-    """A table of ``table1.py``."""
+    """A table of ``table1``."""
     with path.open(newline="", encoding="utf-8") as file:
         return Results([dict(row) for row in csv.DictReader(file)])
 
 
-def main() -> None:
+def write_verdict() -> str:
+    """Reads ``results/table1*.csv``, writes ``verdict.md`` and its part of the page."""
     rows = []
     for path in sorted(machine.RESULTS.glob("table1*.csv")):
         name = path.stem.removeprefix("table1").strip("_") or "fashion"
@@ -52,8 +51,4 @@ def main() -> None:
     text = "\n".join(["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|", *rows])
     machine.write_text(text + "\n", machine.RESULTS / "verdict.md")
     fill(PAGE, "verdict", text)
-    print(text)
-
-
-if __name__ == "__main__":
-    main()
+    return text
