@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, GraphWarning
 from tg_crepe.inference.label_trust import unlabelled_mean
-from tg_crepe.inference.soft_labels import calibrated, fit_sharpness, relative_weights
+from tg_crepe.inference.soft_labels import calibrate, fit_sharpness, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models import EnergyModel
 from tg_crepe.training import expected_calibration_error
@@ -141,7 +141,7 @@ RULES: dict[str, Callable[[Solved], Tensor]] = {
     "paper's rule": lambda solved: relative_weights(solved.solution.u.double(), multi_label=False),
     "neighbours": by_neighbours,
     "two whole solves": by_whole_hold_out,
-    "`calibrated`": lambda solved: calibrated(solved.task, solved.solution),
+    "`calibrated`": lambda solved: calibrate(solved.task, solved.solution),
     "best temperature": by_truth,
 }
 

@@ -100,7 +100,7 @@ def time_iterations(
     """One primal–dual iteration of every backend, beside copying the dual of the compiled one."""
     canonical, _ = canonical_graph(*graph)
     order = canonical.local_order()
-    canonical = canonical if order is None else canonical.reordered(order)  # as the models do
+    canonical = canonical if order is None else canonical.reorder(order)  # as the models do
     rows = []
     for classes in num_classes:
         u = torch.randn(canonical.num_nodes, classes, generator=torch.Generator().manual_seed(0))

@@ -46,7 +46,7 @@ def label_problems(draw: st.DrawFn) -> LabelProblem:
     graph = random_graph(seed, num_nodes=15) if draw(st.booleans()) else moons(seed, num_nodes=60)[0]
     assume(int(graph.component.max()) == 0)
     graph = graph.with_weight(graph.edge_weight * 10.0 ** draw(st.integers(-6, 6)))
-    graph = graph.reordered(torch.from_numpy(np.random.default_rng(seed).permutation(graph.num_nodes)))
+    graph = graph.reorder(torch.from_numpy(np.random.default_rng(seed).permutation(graph.num_nodes)))
     return _labelled(graph, seed, np.array(draw(st.permutations(range(3)))))
 
 

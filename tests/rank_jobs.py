@@ -172,7 +172,7 @@ def collectives() -> dict[str, Any]:
     rank, communicator = dist.get_rank(), _three_nodes()
     first = rank == 0
     own = torch.tensor([0, 1]) if first else torch.tensor([2])
-    restricted, kept = communicator.restricted(own != 1)
+    restricted, kept = communicator.restrict(own != 1)
     return {
         "sum": communicator.sum(torch.tensor([float(rank), 1.0], dtype=torch.float64)),
         "sums": communicator.sums(torch.tensor(rank), torch.tensor([[rank, 1]]), torch.tensor([], dtype=torch.long)),

@@ -52,7 +52,7 @@ def _beside(path: Path, ending: str = "tmp") -> Path:
     return path.absolute().with_name(f".{path.name}.{os.getpid()}.{ending}")
 
 
-def damaged(path: Path | str, problem: str) -> ValueError:
+def damaged_file(path: Path | str, problem: str) -> ValueError:
     """The error for a file that is there and cannot be used."""
     return ValueError(f"'{path}' cannot be used: {problem}")
 
@@ -85,7 +85,7 @@ def check_md5(path: Path, expected: str, source: str) -> None:
         while block := file.read(1 << 20):
             digest.update(block)
     if digest.hexdigest() != expected:
-        raise damaged(
+        raise damaged_file(
             path,
             f"its md5 is {digest.hexdigest()}, that of the official file is {expected}; it is damaged, half "
             f"downloaded or another file: get it from {source} (verify=False reads a file that differs on purpose)",
@@ -97,7 +97,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (EOFError, OSError, zlib.error) as error:
-        raise damaged(path, f"unpacking failed ({error}); it is damaged or half downloaded") from error
+        raise damaged_file(path, f"unpacking failed ({error}); it is damaged or half downloaded") from error
 
 
 def read_text(path: Path) -> str:
@@ -105,7 +105,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise damaged(path, f"it is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise damaged_file(path, f"it is not UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
 def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[dict[str, str]]:
@@ -117,9 +117,9 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
     try:
         rows = list(csv.reader(io.StringIO(read_text(path), newline=""), strict=True))
     except csv.Error as error:
-        raise damaged(path, f"it is not a whole csv file ({error})") from error
+        raise damaged_file(path, f"it is not a whole csv file ({error})") from error
     if not rows:
-        raise damaged(path, "it is empty")
+        raise damaged_file(path, "it is empty")
     header = [name.strip().replace("_", " ") for name in rows[0]]
     nameless = header[-1:] == [""]
     header = header[:-1] if nameless else header
@@ -127,7 +127,7 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
     absent, extra = [c for c in wanted if c not in header], [c for c in header if c not in wanted]
     if absent or (exact and extra) or len(set(header)) < len(header):
         expected = "exactly the columns" if exact else "the columns"
-        raise damaged(path, f"it must have {expected} {', '.join(wanted)}, got {', '.join(header)}")
+        raise damaged_file(path, f"it must have {expected} {', '.join(wanted)}, got {', '.join(header)}")
     table = []
     for number, row in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in row):
@@ -135,7 +135,7 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
         if nameless and len(row) == len(header) + 1 and not row[-1].strip():
             row = row[:-1]
         if len(row) != len(header):
-            raise damaged(path, f"row {number} has {len(row)} cells, the header has {len(header)}")
+            raise damaged_file(path, f"row {number} has {len(row)} cells, the header has {len(header)}")
         table.append(dict(zip(header, (cell.strip() for cell in row), strict=True)))
     return table
 
@@ -143,15 +143,15 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
 def read_arrays(path: Path, required: Iterable[str]) -> dict[str, np.ndarray]:
     """All arrays of a .npz file; nothing is unpickled, and the checksums inside the file are tested by reading it."""
     if not zipfile.is_zipfile(path):
-        raise damaged(path, "it is not a whole .npz file; it is damaged or half downloaded")
+        raise damaged_file(path, "it is not a whole .npz file; it is damaged or half downloaded")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, f"an array in it cannot be read ({error})") from error
+        raise damaged_file(path, f"an array in it cannot be read ({error})") from error
     absent = [name for name in required if name not in arrays]
     if absent:
-        raise damaged(path, f"it must hold the array(s) {', '.join(absent)}, got {', '.join(arrays) or 'none'}")
+        raise damaged_file(path, f"it must hold the array(s) {', '.join(absent)}, got {', '.join(arrays) or 'none'}")
     return arrays
 
 
@@ -160,5 +160,5 @@ def check_unique(path: Path | str, what: str, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise damaged(path, f"{what} '{name}' stands there twice")
+            raise damaged_file(path, f"{what} '{name}' stands there twice")
         seen.add(name)

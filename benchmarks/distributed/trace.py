@@ -66,7 +66,7 @@ def iterations(shard: Shard, classes: int) -> dict[str, list[dict[str, float]]]:
         transport = TimedTransport()
         graph = part_graph(shard, transport=transport)
         order = graph.local_order()
-        graph = graph if order is None else graph.reordered(order)
+        graph = graph if order is None else graph.reorder(order)
         u = torch.randn(graph.num_nodes, classes, generator=torch.Generator().manual_seed(100))
         problem = InnerProblem(u, torch.zeros_like(u), 1.0, Coupling(), graph.communicator)
         backend = make_backend(name, graph)

@@ -15,7 +15,7 @@ def test_order_brings_neighbours_together(monkeypatch):
     graph, _ = clusters(0)
     order = graph.local_order()
     assert sorted(order.tolist()) == list(range(150))
-    assert bandwidth(graph.reordered(order).edge_index) < 0.7 * bandwidth(graph.edge_index)
+    assert bandwidth(graph.reorder(order).edge_index) < 0.7 * bandwidth(graph.edge_index)
 
 
 def test_small_graphs_and_other_devices_keep_their_order():
@@ -28,7 +28,7 @@ def test_reordered_graph_is_the_same_graph():
     graph, _ = clusters(0)
     _ = graph.degree, graph.component
     order = torch.randperm(150, generator=torch.Generator().manual_seed(0))
-    moved = graph.reordered(order)
+    moved = graph.reorder(order)
     expected = dense_adjacency(graph)[np.ix_(order.numpy(), order.numpy())]
     np.testing.assert_array_equal(dense_adjacency(moved), expected)
     np.testing.assert_array_equal(moved.adjacency.to_dense().numpy(), expected)

@@ -18,7 +18,7 @@ def shared_products(graph, owner, x, ordered: bool, product):
     def job(transport: ThreadTransport):
         part = part_graph(cut_shard(graph, owner, transport.rank, world_size), transport=transport)
         order = part.local_order() if ordered else None
-        part = part if order is None else part.reordered(order)
+        part = part if order is None else part.reorder(order)
         own = part.communicator.number[: part.num_nodes]
         return own, product(SharedMatrix(normalised_adjacency(part), part), x[own])
 

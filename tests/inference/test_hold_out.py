@@ -78,7 +78,7 @@ def test_order_of_nodes_and_names_of_classes_do_not_matter():
     task, _ = make_task()
     order = torch.from_numpy(np.random.default_rng(1).permutation(150))
     names = torch.tensor([2, 0, 1])
-    moved = LabelTask(task.graph.reordered(order), task.sign[order][:, names], False, names, 3)
+    moved = LabelTask(task.graph.reorder(order), task.sign[order][:, names], False, names, 3)
     one, other = hold_out(task, 0.05), hold_out(moved, 0.05)
     assert other.error == one.error
     torch.testing.assert_close(other.support, one.support[order][:, names], atol=1e-12, rtol=0)

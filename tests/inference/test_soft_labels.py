@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from tg_crepe import LGC
 from tg_crepe.inference.label_trust import hold_out
-from tg_crepe.inference.soft_labels import calibrated, certainty, match_confidence, relative_weights
+from tg_crepe.inference.soft_labels import calibrate, certainty, match_confidence, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.solvers import Trace
 from tg_crepe.training.metrics import expected_calibration_error
@@ -64,7 +64,7 @@ def test_certainty_is_one_minus_relative_entropy():
 def test_mean_confidence_of_unlabelled_nodes_is_what_labels_left_out_say(seed):
     task = make_task(seed=seed)
     held = hold_out(task)
-    prob = calibrated(task, make_solution(task))
+    prob = calibrate(task, make_solution(task))
     expected = 1 - max(held.error, 1 / 14)
     assert float(prob[~task.labelled].amax(dim=1).mean()) == pytest.approx(expected, abs=1e-9)
 
@@ -72,7 +72,7 @@ def test_mean_confidence_of_unlabelled_nodes_is_what_labels_left_out_say(seed):
 def test_nodes_that_depend_on_which_labels_are_known_are_less_sure():
     task = make_task()
     score = torch.nn.functional.one_hot(clusters(0)[1], 3).double()  # all nodes equally sure
-    prob = calibrated(task, Solution(score, score, Trace(), "converged")).amax(dim=1)
+    prob = calibrate(task, Solution(score, score, Trace(), "converged")).amax(dim=1)
     support = hold_out(task).support.gather(1, score.argmax(dim=1, keepdim=True)).squeeze(1)
     assert torch.equal(prob[support.argsort()], prob.sort().values)
     assert float(prob.max() - prob.min()) > 0.1
@@ -119,7 +119,7 @@ def test_search_stays_in_its_range():
 def test_findings_and_single_labels_are_judged_by_the_log_loss_at_neighbours(multi_label):
     task = make_task(multi_label=True) if multi_label else one_label_per_class()
     solution = make_solution(task)
-    prob = calibrated(task, solution).numpy()
+    prob = calibrate(task, solution).numpy()
     score = solution.score.numpy()
     if not multi_label:
         score = score - score.mean(axis=1, keepdims=True)
@@ -151,19 +151,19 @@ def test_scale_of_the_scores_does_not_matter(scale):
     task = make_task()
     solution = make_solution(task)
     scaled = Solution(solution.u, scale * solution.score, Trace(), "converged")
-    torch.testing.assert_close(calibrated(task, scaled), calibrated(task, solution), atol=1e-9, rtol=0)
+    torch.testing.assert_close(calibrate(task, scaled), calibrate(task, solution), atol=1e-9, rtol=0)
 
 
 def test_few_labels_cannot_claim_certainty():
     task = make_task(num_labels=3)
     perfect = make_solution(task, noise=0.0)
-    few = calibrated(task, perfect).amax(dim=1).mean()
-    many = calibrated(make_task(num_labels=60), make_solution(make_task(num_labels=60), noise=0.0)).amax(dim=1).mean()
+    few = calibrate(task, perfect).amax(dim=1).mean()
+    many = calibrate(make_task(num_labels=60), make_solution(make_task(num_labels=60), noise=0.0)).amax(dim=1).mean()
     assert float(few) < 0.85 < float(many)
 
 
 def test_order_of_classes_is_kept():
-    prob = calibrated(make_task(), make_solution(make_task()))
+    prob = calibrate(make_task(), make_solution(make_task()))
     assert torch.equal(prob.argmax(dim=1), make_solution(make_task()).score.argmax(dim=1))
     torch.testing.assert_close(prob.sum(dim=1), torch.ones(150, dtype=torch.float64))
 
@@ -171,6 +171,6 @@ def test_order_of_classes_is_kept():
 def test_constant_scores_and_labels_without_unlabelled_neighbours_are_finite():
     task = make_task()
     flat = Solution(torch.zeros(150, 3), torch.zeros(150, 3), Trace(), "converged")
-    torch.testing.assert_close(calibrated(task, flat), torch.full((150, 3), 1 / 3, dtype=torch.float64))
+    torch.testing.assert_close(calibrate(task, flat), torch.full((150, 3), 1 / 3, dtype=torch.float64))
     everyone = make_task(num_labels=150)
-    assert bool(torch.isfinite(calibrated(everyone, make_solution(everyone))).all())
+    assert bool(torch.isfinite(calibrate(everyone, make_solution(everyone))).all())

@@ -199,9 +199,10 @@ def test_compose_from_features_to_pseudo_labels_and_back_from_disk(tmp_path):
     assert float((data.pseudo_y != y).double().mean()) < 0.05
 
 
-def test_a_data_object_may_name_the_classes_and_a_start_and_gets_the_whole_result(model):
+def test_a_data_object_may_name_the_classes_and_a_start_and_may_ask_for_the_whole_result(model):
     data = make_data()
-    data.num_classes = 5
+    assert "propagation" not in model(data)
+    data.num_classes, data.keep_propagation = 5, True
     with pytest.warns(GraphWarning, match=r"class\(es\)"):
         first = model(data)
     assert first.propagation.u.shape == first.pseudo_prob.shape == (90, 5)

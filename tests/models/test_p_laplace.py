@@ -81,7 +81,7 @@ def test_the_order_of_nodes_and_the_names_of_classes_do_not_matter(p):
     model = PLaplace(p=p, tol=1e-6)
     result = model.propagate(y, graph.adjacency)
     order = torch.from_numpy(np.random.default_rng(0).permutation(150))
-    moved = model.propagate(y[order], graph.reordered(order).adjacency)
+    moved = model.propagate(y[order], graph.reorder(order).adjacency)
     torch.testing.assert_close(moved.u, result.u[order], atol=1e-5, rtol=0)
     top = int(y.max())
     renamed = model.propagate(torch.where(y >= 0, top - y, -1), graph.adjacency)

@@ -77,7 +77,7 @@ def test_the_order_of_nodes_and_the_names_of_classes_do_not_matter():
     y[::10] = truth[::10]
     result = SparseLP(tol=1e-9).propagate(y, graph.adjacency)
     order = torch.from_numpy(np.random.default_rng(0).permutation(150))
-    moved = SparseLP(tol=1e-9).propagate(y[order], graph.reordered(order).adjacency)
+    moved = SparseLP(tol=1e-9).propagate(y[order], graph.reorder(order).adjacency)
     torch.testing.assert_close(moved.u, result.u[order], atol=1e-6, rtol=0)
     renamed = SparseLP(tol=1e-9).propagate(torch.where(y >= 0, 2 - y, -1), graph.adjacency)
     torch.testing.assert_close(renamed.u, result.u.flip(1), atol=1e-6, rtol=0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tg_crepe.runs import RunFolder, RunResult, staged_run
-from tg_crepe.runs.command_line import noted_command_line
+from tg_crepe.runs import RunFolder, RunResult, stage_run
+from tg_crepe.runs.command_line import note_command_line
 from tg_crepe.solvers.trace import Trace
 
 
@@ -44,7 +44,7 @@ def test_a_new_run_says_what_it_is(run):
 def test_a_run_knows_the_line_that_made_it(tmp_path):
     assert RunFolder.create(tmp_path / "python", "propagate", {}).info["command_line"] is None
     words = ["propagate", "my features.npy", "--labels", "~/l.csv"]
-    with noted_command_line("tg-crepe", words):
+    with note_command_line("tg-crepe", words):
         run = RunFolder.create(tmp_path / "shell", "propagate", {})
     run.finish("converged")
     assert run.info["command_line"] == "tg-crepe propagate 'my features.npy' --labels '~/l.csv'"
@@ -203,16 +203,16 @@ def test_an_interrupted_file_leaves_the_old_one(run, monkeypatch):
 
 def test_a_staged_run_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt), staged_run(target, "propagate", {}) as run:  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), stage_run(target, "propagate", {}) as run:  # noqa: PT012
         run.write_result(make_result())
         assert not target.exists()
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
     for seed in (1, 2):
-        with staged_run(target, "propagate", {}, seed, force=True) as run:
+        with stage_run(target, "propagate", {}, seed, force=True) as run:
             run.finish("converged")
     assert json.loads((target / "run.json").read_text())["seed"] == 2
-    with pytest.raises(KeyboardInterrupt), staged_run(target, "propagate", {}, 3, force=True):
+    with pytest.raises(KeyboardInterrupt), stage_run(target, "propagate", {}, 3, force=True):
         raise KeyboardInterrupt
     assert RunFolder.open(target).info["seed"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -7,7 +7,7 @@ import torch
 
 from tg_crepe import LGC, CrepePropagation, GraphWarning, Recipe, knn_graph
 from tg_crepe.active import label_next
-from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, nodes_with_moments, suggested_nodes
+from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, nodes_with_moments, suggest_nodes
 from tg_crepe.solvers import FlowObserver
 
 
@@ -69,7 +69,7 @@ def test_what_has_no_known_length_has_no_moments(task, model):
 
 def test_every_suggestion_has_an_image(task):
     result = solve(task, CrepePropagation())
-    suggested = suggested_nodes(result.prob.numpy(), (task[0] >= 0).numpy(), (*task[1], 80), multi_label=False)
+    suggested = suggest_nodes(result.prob.numpy(), (task[0] >= 0).numpy(), (*task[1], 80), multi_label=False)
     assert suggested.tolist() == label_next(result.prob.double(), task[0] >= 0, *task[1], n=16).tolist()
     few = torch.tensor([3, 12_345, 69_999])
     node = nodes_with_image(70_000, few)

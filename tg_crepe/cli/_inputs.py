@@ -37,25 +37,25 @@ class NodeLabels:
 
 def read_features(path: Path) -> Features:
     """The features of a file, and the names of its rows: those of the file, or else 0, 1, 2, …"""
-    from tg_crepe._files import check_unique, damaged
+    from tg_crepe._files import check_unique, damaged_file
 
     if not path.is_file():
         raise FileNotFoundError(f"the file of features '{path}' is missing")
     readers = {".npy": _read_npy, ".npz": _read_npz, ".pt": _read_pt, ".csv": _read_table, ".parquet": _read_table}
     if path.suffix.lower() not in readers:
-        raise damaged(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
+        raise damaged_file(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
     x, ids = readers[path.suffix.lower()](path)
     if x.ndim != 2 or x.size == 0:
-        raise damaged(path, f"it must hold a row of numbers for every node, got an array of shape {list(x.shape)}")
+        raise damaged_file(path, f"it must hold a row of numbers for every node, got an array of shape {list(x.shape)}")
     if x.dtype.kind not in "fiub":
-        raise damaged(path, f"it must hold real numbers, got {x.dtype}")
+        raise damaged_file(path, f"it must hold real numbers, got {x.dtype}")
     x = x.astype(np.float32, copy=False)
     bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
     names = [str(i) for i in range(len(x))] if ids is None else [str(name) for name in ids]
     if len(names) != len(x):
-        raise damaged(path, f"it must name every one of its {len(x)} rows, got {len(names)} names")
+        raise damaged_file(path, f"it must name every one of its {len(x)} rows, got {len(names)} names")
     if len(bad):
-        raise damaged(
+        raise damaged_file(
             path, f"{len(bad)} row(s) hold NaN, infinity or too large a number, the first is '{names[bad[0]]}'"
         )
     check_unique(path, "the id", names)
@@ -63,12 +63,12 @@ def read_features(path: Path) -> Features:
 
 
 def _read_npy(path: Path) -> tuple[np.ndarray, None]:
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
 
     try:
         return np.load(path, allow_pickle=False), None
     except (ValueError, OSError, EOFError) as error:
-        raise damaged(path, f"it is not a whole .npy file of numbers ({error})") from error
+        raise damaged_file(path, f"it is not a whole .npy file of numbers ({error})") from error
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, Any]:
@@ -82,13 +82,13 @@ def _read_pt(path: Path) -> tuple[np.ndarray, Any]:
     import torch
     from torch import Tensor
 
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
 
     content = _load_weights(path)
     ids = content.get("ids") if isinstance(content, dict) else None
     x = content.get("x") if isinstance(content, dict) else content
     if not isinstance(x, Tensor) or x.layout != torch.strided:
-        raise damaged(path, "it must hold a dense tensor, or a dictionary with a tensor 'x' and names 'ids'")
+        raise damaged_file(path, "it must hold a dense tensor, or a dictionary with a tensor 'x' and names 'ids'")
     return x.detach().cpu().float().numpy(), ids.tolist() if isinstance(ids, Tensor) else ids
 
 
@@ -96,19 +96,19 @@ def _load_weights(path: Path) -> Any:
     """What ``torch.save`` has written, tensors and plain values alone."""
     import torch
 
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
 
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # a damaged file raises whatever the reader of its first bad byte likes
-        raise damaged(path, f"it is not a whole file of tensors ({type(error).__name__})") from error
+        raise damaged_file(path, f"it is not a whole file of tensors ({type(error).__name__})") from error
 
 
 def _read_table(path: Path) -> tuple[np.ndarray, Any]:
     """A csv or parquet file: a column ``id`` if there is one, and columns of numbers."""
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
 
     pyarrow = require("pyarrow", extra="cli")
     try:
@@ -120,30 +120,30 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
             table = require("pyarrow.parquet", extra="cli").read_table(path)
     except (pyarrow.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise damaged(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
+        raise damaged_file(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
     if len(set(table.column_names)) < len(table.column_names):
-        raise damaged(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
+        raise damaged_file(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
     names = [name for name in table.column_names if name != "id"]
     x = np.empty((table.num_rows, len(names)), np.float32)
     for place, name in enumerate(names):
         column = table.column(name)
         kind = pyarrow.types
         if not (kind.is_floating(column.type) or kind.is_integer(column.type) or kind.is_boolean(column.type)):
-            raise damaged(path, f"column '{name}' must hold numbers, got {column.type}")
+            raise damaged_file(path, f"column '{name}' must hold numbers, got {column.type}")
         if column.null_count:
-            raise damaged(path, f"column '{name}' has {column.null_count} blank cell(s)")
+            raise damaged_file(path, f"column '{name}' has {column.null_count} blank cell(s)")
         with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
             x[:, place] = column.to_numpy()
     if "id" not in table.column_names:
         return x, None
     if table.column("id").null_count:
-        raise damaged(path, f"column 'id' has {table.column('id').null_count} blank cell(s)")
+        raise damaged_file(path, f"column 'id' has {table.column('id').null_count} blank cell(s)")
     return x, table.column("id").to_pylist()
 
 
 def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
     """The labels of a table ``id,label``; a blank label, or no row, leaves a node unlabelled."""
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     if not path.is_file():
@@ -151,7 +151,7 @@ def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
     label_of = _read_column(path, "label", ids)
     class_names = _sorted_classes(set(label_of.values()))
     if len(class_names) < 2:
-        raise damaged(path, f"it must hold labels of at least two classes, got {', '.join(class_names) or 'none'}")
+        raise damaged_file(path, f"it must hold labels of at least two classes, got {', '.join(class_names) or 'none'}")
     return NodeLabels(_numbers(label_of, ids, class_names), class_names)
 
 
@@ -164,7 +164,7 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
         ids (list): The names of the nodes.
         class_names (list): The classes that have labels; no other can be predicted.
     """
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
 
     path, column = Path(truth), "label"
     if not path.is_file():
@@ -173,9 +173,9 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
         path, column = labels, truth
     truth_of = _read_column(path, column, ids)
     if not truth_of:
-        raise damaged(path, f"column '{column}' must hold a true label at least, got none")
+        raise damaged_file(path, f"column '{column}' must hold a true label at least, got none")
     if unknown := sorted(set(truth_of.values()) - set(class_names)):
-        raise damaged(
+        raise damaged_file(
             path,
             f"the true label '{unknown[0]}' is none of the classes that have labels ({', '.join(class_names)}) and "
             "could never be predicted; label one of its rows, or leave the truth of them blank",
@@ -185,13 +185,13 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
 
 def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
     """The cells of a column of a table by the id of their row, blank ones left out."""
-    from tg_crepe._files import check_unique, damaged, read_table
+    from tg_crepe._files import check_unique, damaged_file, read_table
 
     rows = read_table(path, ("id", column))
     check_unique(path, "the id", [row["id"] for row in rows])
     known = set(ids)
     if unknown := [row["id"] for row in rows if row["id"] not in known]:
-        raise damaged(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
+        raise damaged_file(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
     cell = column.replace("_", " ")  # as the table's reader names its columns
     return {row["id"]: row[cell] for row in rows if row[cell]}
 
@@ -219,7 +219,7 @@ def read_images(folder: Path, backbone: str, checkpoint: Path, size: int | None,
 
 def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> Any:
     """A network with the weights of a file: those of ``train``, or a plain ``state_dict``."""
-    from tg_crepe._files import damaged
+    from tg_crepe._files import damaged_file
     from tg_crepe.nn import get_backbone
 
     if not checkpoint.is_file():
@@ -227,13 +227,13 @@ def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> 
     content = _load_weights(checkpoint)
     weights = content.get("model", content) if isinstance(content, dict) else content
     if not isinstance(weights, dict) or "head.weight" not in weights:
-        raise damaged(checkpoint, f"it holds no weights of the backbone '{backbone}'")
+        raise damaged_file(checkpoint, f"it holds no weights of the backbone '{backbone}'")
     network = get_backbone(backbone, channels, len(weights["head.weight"]), size)
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1].strip()
-        raise damaged(
+        raise damaged_file(
             checkpoint, f"its weights do not fit '{backbone}' with {channels} channel(s) ({reason})"
         ) from error
     return network

@@ -46,7 +46,7 @@ def write_propagation(
     import numpy as np
 
     from tg_crepe.runs import RunResult
-    from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, suggested_nodes
+    from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, suggest_nodes
     from tg_crepe.runs.plane import principal_plane
 
     labelled = known.y >= 0
@@ -67,6 +67,6 @@ def write_propagation(
     run.write_graph(*graph, len(nodes.ids))
     run.write_trace(result.trace)
     if nodes.dataset is not None:
-        node = nodes_with_image(len(nodes.ids), suggested_nodes(result.prob, labelled, graph, multi_label=False))
+        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
         run.write_thumbnails(node, nodes.dataset.fetch(node))
     run.finish(result.status)

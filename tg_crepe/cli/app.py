@@ -23,7 +23,7 @@ from tg_crepe.cli.partition import partition
 from tg_crepe.cli.propagate import propagate
 from tg_crepe.cli.report import report
 from tg_crepe.cli.train import train
-from tg_crepe.runs.command_line import noted_command_line
+from tg_crepe.runs.command_line import note_command_line
 
 #: What a user can put right has this exit code, bad options as much as a missing package.
 USAGE_ERROR = 2
@@ -76,7 +76,7 @@ def run(args: Sequence[str] | None = None) -> int:
     # It is an option of the program, but people write it where they are: at the end of the line.
     arguments = [*(["--debug"] if debug else []), *(word for word in typed if word != "--debug")]
     try:
-        with _termination_as_exit(), noted_command_line("tg-crepe", typed):
+        with _termination_as_exit(), note_command_line("tg-crepe", typed):
             code = app(args=arguments, prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
         return _fail(error.format_message(), debug)

@@ -206,12 +206,12 @@ def _write_page(task: _Task, result: PropagationResult, out: Path, settings: dic
     from tg_crepe.cli._propagation import write_propagation
     from tg_crepe.datasets import load_digits
     from tg_crepe.report import write_report
-    from tg_crepe.runs import staged_run
+    from tg_crepe.runs import stage_run
 
     digits = load_digits()  # the same images in the same order
     nodes = Features(task.x.numpy(), list(digits.ids), digits)
     known = NodeLabels(task.y.where(task.mask, -1).numpy(), digits.class_names)
     model = CrepePropagation()
-    with staged_run(out / _RUN, "demo", {**settings, "model": repr(model)}, seed, force=True) as run:
+    with stage_run(out / _RUN, "demo", {**settings, "model": repr(model)}, seed, force=True) as run:
         write_propagation(run, nodes, known, task.y.numpy(), (task.edge_index, task.edge_weight), result)
     write_report(out / _RUN, out / _PAGE)

@@ -93,7 +93,7 @@ def _read_graph(path: Path) -> tuple[CanonicalGraph, np.ndarray | None] | None:
     import torch
     from scipy.sparse import load_npz
 
-    from tg_crepe._files import damaged, read_arrays
+    from tg_crepe._files import damaged_file, read_arrays
     from tg_crepe.graph import canonical_graph
 
     arrays = read_arrays(path, ())
@@ -107,10 +107,12 @@ def _read_graph(path: Path) -> tuple[CanonicalGraph, np.ndarray | None] | None:
         else:
             return None
     except (ValueError, TypeError) as error:
-        raise damaged(path, f"it holds no graph ({error})") from error
+        raise damaged_file(path, f"it holds no graph ({error})") from error
     names = arrays.get("ids")
     if names is not None and names.shape != (graph.num_nodes,):
-        raise damaged(path, f"it must name each of its {graph.num_nodes} nodes, got ids of shape {list(names.shape)}")
+        raise damaged_file(
+            path, f"it must name each of its {graph.num_nodes} nodes, got ids of shape {list(names.shape)}"
+        )
     return graph, None if names is None else names.astype(str)
 
 

@@ -80,7 +80,7 @@ def propagate(
     from tg_crepe.cli._propagation import solve, write_propagation
     from tg_crepe.graph.knn import check_knn_options
     from tg_crepe.models import get_energy_model
-    from tg_crepe.runs import check_free, staged_run
+    from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
         check_free(run, force)
@@ -100,7 +100,7 @@ def propagate(
         write_columns(_columns(nodes, known, result), out)
         if run is not None:
             settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy), "metric": metric}
-            with staged_run(run, "propagate", {**settings, "k": k}, force=force) as folder:
+            with stage_run(run, "propagate", {**settings, "k": k}, force=force) as folder:
                 write_propagation(folder, nodes, known, true, graph, result)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if result.status != "converged":

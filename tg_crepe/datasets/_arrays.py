@@ -6,19 +6,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._files import damaged
+from tg_crepe._files import damaged_file
 
 
 def image_bytes(array: np.ndarray, where: str) -> Tensor:
     """The same array in bytes; floating point numbers must be in [0, 1] and are scaled."""
     if array.dtype.kind == "f":
         if not bool(np.isfinite(array).all()):
-            raise damaged(where, "images hold NaN or infinity")
+            raise damaged_file(where, "images hold NaN or infinity")
         if array.size and (array.min() < 0 or array.max() > 1):
-            raise damaged(where, f"floating point images must be in [0, 1], got {array.min()} to {array.max()}")
+            raise damaged_file(where, f"floating point images must be in [0, 1], got {array.min()} to {array.max()}")
         array = np.rint(array * 255).astype(np.uint8)
     if array.dtype != np.uint8:
-        raise damaged(where, f"images must be uint8 or floating point in [0, 1], got {array.dtype}")
+        raise damaged_file(where, f"images must be uint8 or floating point in [0, 1], got {array.dtype}")
     return torch.from_numpy(np.array(array, order="C"))
 
 
@@ -27,11 +27,13 @@ def image_tensor(array: np.ndarray, where: str) -> Tensor:
     if array.ndim == 3:
         array = array[:, None]
     elif array.ndim != 4 or not {array.shape[1], array.shape[3]} & {1, 3}:
-        raise damaged(where, f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1, 3, got {array.shape}")
+        raise damaged_file(
+            where, f"images must be [N, H, W], [N, C, H, W] or [N, H, W, C] with C = 1, 3, got {array.shape}"
+        )
     elif array.shape[1] not in (1, 3):
         array = array.transpose(0, 3, 1, 2)
     elif array.shape[3] in (1, 3):
-        raise damaged(where, f"which axis of images holds the channels is not clear from the shape {array.shape}")
+        raise damaged_file(where, f"which axis of images holds the channels is not clear from the shape {array.shape}")
     return image_bytes(array, where)
 
 
@@ -44,15 +46,15 @@ def target_tensor(labels: np.ndarray, count: int, where: str, num_classes: int |
     if labels.shape == (count, 1):
         labels = labels[:, 0]
     if labels.shape[:1] != (count,) or labels.ndim > 2 or labels.size == 0:
-        raise damaged(where, f"labels must be of shape ({count},) or ({count}, L), got {labels.shape}")
+        raise damaged_file(where, f"labels must be of shape ({count},) or ({count}, L), got {labels.shape}")
     if labels.dtype.kind not in "iufb":
-        raise damaged(where, f"labels must be integers, got {labels.dtype}")
+        raise damaged_file(where, f"labels must be integers, got {labels.dtype}")
     multi_label = labels.ndim == 2
     if labels.dtype.kind == "f":
         labels = np.where(np.isnan(labels), -1, labels) if multi_label else labels
         if not bool((np.isfinite(labels) & (labels == np.rint(labels))).all()):
-            raise damaged(where, "labels must be integers, got NaN or fractions")
+            raise damaged_file(where, "labels must be integers, got NaN or fractions")
     high = 1 if multi_label else (np.inf if num_classes is None else num_classes - 1)
     if labels.max() > high or (labels.dtype.kind != "u" and labels.astype(np.float64).min() < -1):
-        raise damaged(where, f"labels must be in [-1, {high}], got {labels.min()} to {labels.max()}")
+        raise damaged_file(where, f"labels must be in [-1, {high}], got {labels.min()} to {labels.max()}")
     return torch.from_numpy(labels.astype(np.int64)), multi_label

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tg_crepe._files import damaged, find_file, read_table
+from tg_crepe._files import damaged_file, find_file, read_table
 from tg_crepe.warnings import DatasetWarning
 
 SOURCE = "CBIS-DDSM at The Cancer Imaging Archive, https://doi.org/10.7937/K9/TCIA.2016.7O02S9CY"
@@ -31,13 +31,13 @@ class Case:
 def _case(row: dict[str, str], kind: str, split: str, images: str, path: Path) -> Case:
     """The case of one row; the folder's name follows from the other cells, and the path cell must agree with it."""
     if row["pathology"] not in PATHOLOGIES:
-        raise damaged(path, f"'pathology' must be one of {', '.join(PATHOLOGIES)}, got '{row['pathology']}'")
+        raise damaged_file(path, f"'pathology' must be one of {', '.join(PATHOLOGIES)}, got '{row['pathology']}'")
     prefix = f"{kind.capitalize()}-{'Training' if split == 'train' else 'Test'}"
     folder = "_".join((prefix, row["patient id"], row[_SIDE], row[_VIEW]))
     if images == "crop":
         folder += f"_{row[_NUMBER]}"
     if (named := row[_PATHS[images]].split("/")[0]) != folder:
-        raise damaged(
+        raise damaged_file(
             path, f"'{_PATHS[images]}' must begin with '{folder}', as the row's other cells say, got '{named}'"
         )
     return Case(folder, split, row["patient id"], PATHOLOGIES.index(row["pathology"]))
@@ -53,14 +53,14 @@ def _read_kind(root: Path, kind: str, images: str) -> list[Case]:
         for row in read_table(path, columns):
             case = _case(row, kind, split, images, path)
             if (case.folder, row[_NUMBER]) in seen:
-                raise damaged(path, f"abnormality {row[_NUMBER]} of '{case.folder}' stands there twice")
+                raise damaged_file(path, f"abnormality {row[_NUMBER]} of '{case.folder}' stands there twice")
             seen.add((case.folder, row[_NUMBER]))
             if case.folder not in cases or cases[case.folder].severity < case.severity:
                 cases[case.folder] = case
         if not seen:
-            raise damaged(path, "it has a header and no rows")
+            raise damaged_file(path, "it has a header and no rows")
     if both := _in_both(list(cases.values())):
-        raise damaged(path, f"patient {min(both)} is in the training table of the same kind too")
+        raise damaged_file(path, f"patient {min(both)} is in the training table of the same kind too")
     return list(cases.values())
 
 

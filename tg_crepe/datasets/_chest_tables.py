@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tg_crepe._files import check_unique, damaged, find_file, read_table, read_text
+from tg_crepe._files import check_unique, damaged_file, find_file, read_table, read_text
 
 #: The 14 findings in the order of the data set's paper.
 FINDINGS = (
@@ -55,7 +55,7 @@ def read_entries(path: Path) -> Entries:
     """Reads the entry file of 2017 or 2020, or a part of it; ages are not read, since copies differ in them."""
     rows = read_table(path, ("Image Index", "Finding Labels", "Patient ID"))
     if not rows:
-        raise damaged(path, "it has a header and no rows")
+        raise damaged_file(path, "it has a header and no rows")
     names = tuple(row["Image Index"] for row in rows)
     check_unique(path, "the image", names)
     targets = []
@@ -63,17 +63,17 @@ def read_entries(path: Path) -> Entries:
         try:
             targets.append(_findings(row["Finding Labels"]))
         except ValueError as error:
-            raise damaged(path, f"the findings of '{row['Image Index']}' are wrong: {error}") from error
+            raise damaged_file(path, f"the findings of '{row['Image Index']}' are wrong: {error}") from error
     patients = tuple(row["Patient ID"] for row in rows)
     if not all(patients):
-        raise damaged(path, f"'{names[patients.index('')]}' has no patient")
+        raise damaged_file(path, f"'{names[patients.index('')]}' has no patient")
     return Entries(names, torch.tensor(targets), patients)
 
 
 def _read_list(path: Path) -> list[str]:
     names = [line.strip() for line in read_text(path).splitlines() if line.strip()]
     if not names:
-        raise damaged(path, "it is empty")
+        raise damaged_file(path, "it is empty")
     check_unique(path, "the image", names)
     return names
 
@@ -94,7 +94,7 @@ def read_lists(root: Path, folders: Sequence[str]) -> OfficialLists:
     test_path = find_file(root, folders, ("test_list.txt",), SOURCE)
     train, test = frozenset(_read_list(train_path)), frozenset(_read_list(test_path))
     if train & test:
-        raise damaged(test_path, f"'{min(train & test)}' stands in '{train_path}' too")
+        raise damaged_file(test_path, f"'{min(train & test)}' stands in '{train_path}' too")
     return OfficialLists(train_path, train, test_path, test)
 
 
@@ -102,10 +102,12 @@ def split_indices(entries: Entries, lists: OfficialLists) -> tuple[Tensor, Tenso
     """Indices of training and test images; every image is in a list, and no patient in both."""
     for name in entries.names:
         if name not in lists.train and name not in lists.test:
-            raise damaged(lists.train_path, f"'{name}' stands neither there nor in '{lists.test_path}'")
+            raise damaged_file(lists.train_path, f"'{name}' stands neither there nor in '{lists.test_path}'")
     tested = {patient for name, patient in zip(entries.names, entries.patients, strict=True) if name in lists.test}
     for name, patient in zip(entries.names, entries.patients, strict=True):
         if name in lists.train and patient in tested:
-            raise damaged(lists.test_path, f"patient {patient} has images there and in '{lists.train_path}' ('{name}')")
+            raise damaged_file(
+                lists.test_path, f"patient {patient} has images there and in '{lists.train_path}' ('{name}')"
+            )
     in_test = torch.tensor([name in lists.test for name in entries.names])
     return (~in_test).nonzero().view(-1), in_test.nonzero().view(-1)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._files import check_md5, damaged, find_file, read_bytes
+from tg_crepe._files import check_md5, damaged_file, find_file, read_bytes
 from tg_crepe.datasets._arrays import target_tensor
 from tg_crepe.datasets.image_dataset import ImageDataset
 
@@ -53,10 +53,10 @@ def _read_pickle(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     try:
         content = _ArrayUnpickler(io.BytesIO(read_bytes(path)), encoding="latin1").load()
     except Exception as error:  # a cut or changed pickle raises whatever its next byte leads to
-        raise damaged(path, f"it is not a whole CIFAR pickle ({error})") from error
+        raise damaged_file(path, f"it is not a whole CIFAR pickle ({error})") from error
     if not isinstance(content, dict) or not all(key in content for key in keys):
         got = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise damaged(path, f"it must hold the keys {', '.join(keys)}, got {got}")
+        raise damaged_file(path, f"it must hold the keys {', '.join(keys)}, got {got}")
     return content
 
 
@@ -64,7 +64,7 @@ def read_class_names(path: Path, key: str, count: int) -> tuple[str, ...]:
     """The classes' names of the meta file."""
     names = _read_pickle(path, (key,))[key]
     if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
-        raise damaged(path, f"'{key}' must be a list of {count} names")
+        raise damaged_file(path, f"'{key}' must be a list of {count} names")
     return tuple(names)
 
 
@@ -74,9 +74,9 @@ def read_batch(path: Path, label_key: str, num_classes: int) -> tuple[Tensor, Te
     data, labels = content["data"], content[label_key]
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != _PIXELS:
         got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise damaged(path, f"'data' must be uint8 of shape (count, {_PIXELS}), got {got}")
+        raise damaged_file(path, f"'data' must be uint8 of shape (count, {_PIXELS}), got {got}")
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
-        raise damaged(path, f"'{label_key}' must be a list of {len(data)} integers")
+        raise damaged_file(path, f"'{label_key}' must be a list of {len(data)} integers")
     targets, _ = target_tensor(np.array(labels), len(data), str(path), num_classes)
     return torch.from_numpy(data.reshape(-1, 3, 32, 32).copy()), targets
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._files import damaged
+from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
 from tg_crepe.datasets._dicom import dicom_size, read_dicom
 
@@ -24,7 +24,7 @@ def _open(path: Path) -> Any:
     except FileNotFoundError as error:
         raise FileNotFoundError(f"the image '{path}' is missing") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise damaged(path, "it is not a readable image; it is damaged or half downloaded") from error
+        raise damaged_file(path, "it is not a readable image; it is damaged or half downloaded") from error
 
 
 def image_size(path: Path) -> tuple[int, int]:
@@ -40,10 +40,10 @@ def _to_bytes(image: Any, channels: int, path: Path) -> Any:
     if image.mode.startswith("I"):
         grey = np.asarray(image)
         if grey.min() < 0 or grey.max() > 65535:
-            raise damaged(path, f"its pixels must fit 16 bits, got {grey.min()} to {grey.max()}")
+            raise damaged_file(path, f"its pixels must fit 16 bits, got {grey.min()} to {grey.max()}")
         image = require("PIL.Image", extra="vision").fromarray(np.rint(grey / 257).astype(np.uint8))
     elif image.mode == "F":
-        raise damaged(path, "pixels that are floating point numbers have no stated range; store 8 or 16 bits")
+        raise damaged_file(path, "pixels that are floating point numbers have no stated range; store 8 or 16 bits")
     elif image.mode == "P":  # a palette may hold transparency, which Pillow drops cleanly by way of RGBA alone
         image = image.convert("RGBA")
     return image.convert("L" if channels == 1 else "RGB")
@@ -59,7 +59,9 @@ def decode_image(path: Path, size: tuple[int, int] | None, channels: int) -> Ten
         try:
             image.load()
         except (OSError, SyntaxError, ValueError, EOFError) as error:
-            raise damaged(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded") from error
+            raise damaged_file(
+                path, f"its pixels cannot be read ({error}); it is damaged or half downloaded"
+            ) from error
         pixels = _to_bytes(image, channels, path)
         if size is not None and (pixels.height, pixels.width) != size:
             resampling = require("PIL.Image", extra="vision").Resampling.BILINEAR

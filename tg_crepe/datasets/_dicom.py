@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe._files import damaged
+from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
 
 
@@ -16,14 +16,14 @@ def _read(path: Path, header_only: bool) -> Any:
     try:
         return pydicom.dcmread(path, stop_before_pixels=header_only)
     except Exception as error:  # pydicom has its own errors, and lets those of struct and zlib through
-        raise damaged(path, f"it is not a readable DICOM file ({error})") from error
+        raise damaged_file(path, f"it is not a readable DICOM file ({error})") from error
 
 
 def dicom_size(path: Path) -> tuple[int, int]:
     """Height and width, from the header alone."""
     header = _read(path, header_only=True)
     if "Rows" not in header or "Columns" not in header:
-        raise damaged(path, "it is a DICOM file without an image")
+        raise damaged_file(path, "it is a DICOM file without an image")
     return int(header.Rows), int(header.Columns)
 
 
@@ -37,9 +37,11 @@ def read_dicom(path: Path) -> np.ndarray:
     try:
         pixels = file.pixel_array
     except Exception as error:  # a missing decoder, missing tags or too few bytes: pydicom raises what it likes
-        raise damaged(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded") from error
+        raise damaged_file(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded") from error
     if pixels.ndim != 2 or pixels.dtype.kind != "u":
-        raise damaged(path, f"a single grey image of unsigned numbers is expected, got {pixels.dtype} {pixels.shape}")
+        raise damaged_file(
+            path, f"a single grey image of unsigned numbers is expected, got {pixels.dtype} {pixels.shape}"
+        )
     scaled = np.rint(pixels.astype(np.float32) * (255 / (2 ** int(file.BitsStored) - 1)))
     grey: np.ndarray = np.clip(scaled, 0, 255).astype(np.uint8)
     return 255 - grey if file.PhotometricInterpretation == "MONOCHROME1" else grey

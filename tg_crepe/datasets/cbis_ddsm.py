@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from tg_crepe._checks import check_choice
-from tg_crepe._files import check_root, damaged, find_file
+from tg_crepe._files import check_root, damaged_file, find_file
 from tg_crepe.datasets._cbis_tables import FOLDERS, PATHOLOGIES, SOURCE, read_cases
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, decode_image, image_size
 from tg_crepe.datasets.image_dataset import ImageDataset
@@ -35,7 +35,7 @@ def _tell_crop_from_mask(paths: Sequence[Path], place: Path) -> Path:
         return paths[areas.index(min(areas))]
     grey = [path for path in paths if not _is_binary(path)]
     if len(grey) != 1:
-        raise damaged(place, "its two images cannot be told apart as crop and mask")
+        raise damaged_file(place, "its two images cannot be told apart as crop and mask")
     return grey[0]
 
 
@@ -45,7 +45,7 @@ def _find_image(places: Sequence[Path], folder: str, images: str) -> Path | None
         if images == "crop" and len(paths) == 2:
             return _tell_crop_from_mask(paths, place / folder)
         if len(paths) > 1:
-            raise damaged(place / folder, f"one image is expected there, got {len(paths)}")
+            raise damaged_file(place / folder, f"one image is expected there, got {len(paths)}")
         if paths:
             return paths[0]
     return None

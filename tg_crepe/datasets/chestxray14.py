@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tg_crepe._files import check_root, damaged, find_file
+from tg_crepe._files import check_root, damaged_file, find_file
 from tg_crepe.datasets._chest_tables import FINDINGS, SOURCE, read_entries, read_lists, split_indices
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
@@ -22,7 +22,7 @@ def _image_paths(folder: Path) -> dict[str, Path]:
             continue
         for path in sorted(place.glob("*.png")):
             if path.name in paths:
-                raise damaged(path, f"the same image is in '{paths[path.name].parent}'")
+                raise damaged_file(path, f"the same image is in '{paths[path.name].parent}'")
             paths[path.name] = path
     return paths
 
@@ -49,7 +49,7 @@ def load_chestxray14(
     lists = read_lists(folder, _FOLDERS)
     for path, listed in ((lists.train_path, lists.train), (lists.test_path, lists.test)):
         if unknown := listed.difference(entries.names):
-            raise damaged(path, f"{len(unknown)} names are not in '{entry_path}', the first is '{min(unknown)}'")
+            raise damaged_file(path, f"{len(unknown)} names are not in '{entry_path}', the first is '{min(unknown)}'")
     train, test = split_indices(entries, lists)
     paths = _image_paths(entry_path.parent)
     missing = [name for name in entries.names if name not in paths]

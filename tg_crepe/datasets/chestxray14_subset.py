@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from tg_crepe._files import check_root, damaged, find_file, read_arrays
+from tg_crepe._files import check_root, damaged_file, find_file, read_arrays
 from tg_crepe.datasets._arrays import image_tensor
 from tg_crepe.datasets._chest_tables import FINDINGS, SOURCE, read_entries, read_lists, split_indices
 from tg_crepe.datasets.image_dataset import ImageDataset
@@ -26,7 +26,7 @@ def load_chestxray14_subset(root: str | os.PathLike[str]) -> ImageDataset:
     arrays = read_arrays(image_path, ("images", "names"))
     images = image_tensor(arrays["images"], str(image_path))
     if tuple(map(str, arrays["names"])) != entries.names or len(images) != len(entries.names):
-        raise damaged(image_path, f"its {len(images)} images are not those of '{entry_path}', in the same order")
+        raise damaged_file(image_path, f"its {len(images)} images are not those of '{entry_path}', in the same order")
     train, test = split_indices(entries, read_lists(folder, _FOLDERS))
     return ImageDataset(
         name="chestxray14 (subset)",

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._files import check_root, damaged, find_file, read_table
+from tg_crepe._files import check_root, damaged_file, find_file, read_table
 from tg_crepe.datasets._arrays import target_tensor
 from tg_crepe.datasets._decode import decode_image
 from tg_crepe.datasets.image_dataset import ImageDataset
@@ -25,7 +25,7 @@ def _read_labels(path: Path) -> Tensor:
     for number, row in enumerate(rows):
         known = row["label"].isdigit() and int(row["label"]) < len(_CLASSES)
         if row["index"] != str(number) or not known or _CLASSES[int(row["label"])] != row["class"]:
-            raise damaged(
+            raise damaged_file(
                 path, f"row {number} must be {number}, a label 0 to 9 and its class, got {list(row.values())}"
             )
     return target_tensor(np.array([int(row["label"]) for row in rows]), len(rows), str(path), len(_CLASSES))[0]
@@ -35,7 +35,7 @@ def _read_strip(path: Path, count: int) -> Tensor:
     strip = decode_image(path, None, channels=3)
     if tuple(strip.shape[1:]) != (_SIDE * count, _SIDE):
         got = f"{strip.shape[1]}x{strip.shape[2]}"
-        raise damaged(path, f"{count} labels need a strip of {_SIDE * count}x{_SIDE} pixels, got {got}")
+        raise damaged_file(path, f"{count} labels need a strip of {_SIDE * count}x{_SIDE} pixels, got {got}")
     return strip.view(3, count, _SIDE, _SIDE).transpose(0, 1).contiguous()
 
 

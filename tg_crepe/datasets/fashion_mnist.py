@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tg_crepe._files import check_md5, check_root, damaged, find_file, read_bytes
+from tg_crepe._files import check_md5, check_root, damaged_file, find_file, read_bytes
 from tg_crepe.datasets._arrays import target_tensor
 from tg_crepe.datasets.image_dataset import ImageDataset
 
@@ -39,12 +39,12 @@ def _read_idx(path: Path, ndim: int) -> np.ndarray:
     """An array of bytes in the idx format: magic number, then the shape, both big-endian, then the data."""
     content, header = read_bytes(path), 4 * (ndim + 1)
     if len(content) < header:
-        raise damaged(path, f"{len(content)} bytes are too few for a header of {header}")
+        raise damaged_file(path, f"{len(content)} bytes are too few for a header of {header}")
     magic, *shape = struct.unpack(f">{ndim + 1}i", content[:header])
     if magic != 0x0800 + ndim:
-        raise damaged(path, f"its magic number must be {0x0800 + ndim}, got {magic}")
+        raise damaged_file(path, f"its magic number must be {0x0800 + ndim}, got {magic}")
     if min(shape) < 1 or len(content) - header != math.prod(shape):
-        raise damaged(path, f"its header promises {shape}, but {len(content) - header} bytes follow")
+        raise damaged_file(path, f"its header promises {shape}, but {len(content) - header} bytes follow")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
@@ -68,11 +68,13 @@ def load_fashion_mnist(root: str | os.PathLike[str], verify: bool = True) -> Ima
         image_path, pixels = _read(folder, f"{part}-images-idx3-ubyte", verify)
         label_path, classes = _read(folder, f"{part}-labels-idx1-ubyte", verify)
         if len(pixels) != len(classes):
-            raise damaged(label_path, f"it has {len(classes)} labels for the {len(pixels)} images of '{image_path}'")
+            raise damaged_file(
+                label_path, f"it has {len(classes)} labels for the {len(pixels)} images of '{image_path}'"
+            )
         images.append(torch.from_numpy(pixels.copy()).unsqueeze(1))
         labels.append(target_tensor(classes, len(pixels), str(label_path), len(_CLASSES))[0])
     if images[0].shape[1:] != images[1].shape[1:]:
-        raise damaged(
+        raise damaged_file(
             image_path, f"its images are {tuple(images[1].shape[2:])}, the others {tuple(images[0].shape[2:])}"
         )
     num_train, num_test = map(len, images)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from tg_crepe._files import check_root, check_unique, damaged, read_table
+from tg_crepe._files import check_root, check_unique, damaged_file, read_table
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, image_size
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
@@ -39,11 +39,11 @@ def _class_files(folder: Path) -> dict[str, list[Path]]:
     classes = {place.name: _images_in(place) for place in _subfolders(folder)}
     for name, files in classes.items():
         if not files:
-            raise damaged(folder / name, "the folder of a class holds no image")
+            raise damaged_file(folder / name, "the folder of a class holds no image")
     if not classes:
-        raise damaged(folder, "it holds no folder for any class")
+        raise damaged_file(folder, "it holds no folder for any class")
     if loose := [path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES]:
-        raise damaged(folder, f"'{min(loose)}' lies next to the folders of the classes and belongs to none")
+        raise damaged_file(folder, f"'{min(loose)}' lies next to the folders of the classes and belongs to none")
     return classes
 
 
@@ -53,7 +53,7 @@ def _read_class_folders(folder: Path) -> _Found:
     if split and "train" not in split:
         raise FileNotFoundError(f"the folder '{folder / 'train'}' is missing next to '{folder / split[0]}'")
     if split and (other := [place for place in _subfolders(folder) if place.name not in split]):
-        raise damaged(other[0], "it lies next to 'train' and is none of train, test and val")
+        raise damaged_file(other[0], "it lies next to 'train' and is none of train, test and val")
     for part in split or ["train"]:
         for name, files in _class_files(folder / part if split else folder).items():
             found.index[part] += range(len(found.paths), len(found.paths) + len(files))
@@ -69,14 +69,14 @@ def _read_labels(path: Path, ids: Sequence[str]) -> dict[str, str]:
     rows, known = read_table(path, ("id", "label"), exact=True), set(ids)
     check_unique(path, "the image", [row["id"] for row in rows])
     if unknown := [row["id"] for row in rows if row["id"] not in known]:
-        raise damaged(path, f"there is no image for {len(unknown)} of its rows, the first is '{unknown[0]}'")
+        raise damaged_file(path, f"there is no image for {len(unknown)} of its rows, the first is '{unknown[0]}'")
     return {row["id"]: row["label"] for row in rows if row["label"]}
 
 
 def _read_flat(folder: Path, labels: Path | None) -> _Found:
     paths = _images_in(folder)
     if not paths:
-        raise damaged(folder, "the folder holds no image")
+        raise damaged_file(folder, "the folder holds no image")
     found = _Found(paths)
     found.index["train"] = list(range(len(paths)))
     if labels is not None:
@@ -96,7 +96,9 @@ def _common_size(paths: Sequence[Path]) -> tuple[int, int]:
     first = image_size(paths[0])
     for path in paths:
         if (other := image_size(path)) != first:
-            raise damaged(path, f"it is {other[0]}x{other[1]}, '{paths[0]}' is {first[0]}x{first[1]}: state 'size'")
+            raise damaged_file(
+                path, f"it is {other[0]}x{other[1]}, '{paths[0]}' is {first[0]}x{first[1]}: state 'size'"
+            )
     return first
 
 
@@ -131,7 +133,7 @@ def load_image_folder(
     class_names = _sorted_classes({label_of[paths[i]] for i in index["train"] if paths[i] in label_of})
     number = {name: place for place, name in enumerate(class_names)}
     if unseen := sorted(set(label_of.values()) - set(class_names)):
-        raise damaged(folder, f"class '{unseen[0]}' has test or validation images and no training image")
+        raise damaged_file(folder, f"class '{unseen[0]}' has test or validation images and no training image")
     return ImageDataset(
         name=folder.resolve().name,
         images=ImageFiles(tuple(paths), sides or _common_size(paths), channels),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tg_crepe._checks import check_choice
-from tg_crepe._files import check_md5, check_root, damaged, find_file, read_arrays
+from tg_crepe._files import check_md5, check_root, damaged_file, find_file, read_arrays
 from tg_crepe.datasets._arrays import image_tensor, target_tensor
 from tg_crepe.datasets.image_dataset import ImageDataset
 
@@ -81,9 +81,9 @@ def load_medmnist(root: str | os.PathLike[str], flag: str, size: int = 28, verif
         targets.append(target)
         multi_labels.add(multi_label)
     if len({image.shape[1:] for image in images}) > 1 or len({target.shape[1:] for target in targets}) > 1:
-        raise damaged(path, "its three parts differ in the shape of images or labels")
+        raise damaged_file(path, "its three parts differ in the shape of images or labels")
     if images[0].shape[2:] != (size, size):
-        raise damaged(path, f"images must be {size}x{size}, got {tuple(images[0].shape[2:])}")
+        raise damaged_file(path, f"images must be {size}x{size}, got {tuple(images[0].shape[2:])}")
     target, multi_label = torch.cat(targets), multi_labels.pop()
     num_classes = target.size(1) if multi_label else int(target.max()) + 1
     train, val, test = torch.arange(len(target)).split([len(part) for part in images])

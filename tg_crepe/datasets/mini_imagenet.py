@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from tg_crepe._files import check_root, check_unique, damaged, find_file, read_table
+from tg_crepe._files import check_root, check_unique, damaged_file, find_file, read_table
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
@@ -30,13 +30,15 @@ def _from_tables(home: Path) -> dict[str, list[Path]]:
         path = find_file(home, ("",), (f"{part}.csv",), _SOURCE)
         rows = read_table(path, ("filename", "label"), exact=True)
         if not rows:
-            raise damaged(path, "it has a header and no rows")
+            raise damaged_file(path, "it has a header and no rows")
         if again := {row["label"] for row in rows}.intersection(classes):
-            raise damaged(path, f"class '{min(again)}' stands in an earlier table too; the three share no class")
+            raise damaged_file(path, f"class '{min(again)}' stands in an earlier table too; the three share no class")
         check_unique(path, "the image", [row["filename"] for row in rows])
         for row in rows:
             if not _WORDNET_ID.fullmatch(row["label"]) or not row["filename"].startswith(row["label"]):
-                raise damaged(path, f"the label of '{row['filename']}' must be its WordNet id, got '{row['label']}'")
+                raise damaged_file(
+                    path, f"the label of '{row['filename']}' must be its WordNet id, got '{row['label']}'"
+                )
             inner, flat = home / "images" / row["label"] / row["filename"], home / "images" / row["filename"]
             classes.setdefault(row["label"], []).append(inner if inner.is_file() else flat)
     return classes
@@ -50,10 +52,10 @@ def _from_folders(home: Path) -> dict[str, list[Path]]:
             if not folder.is_dir() or not _WORDNET_ID.fullmatch(folder.name):
                 continue
             if folder.name in classes:
-                raise damaged(folder, f"the same class is in '{classes[folder.name][0].parent}'")
+                raise damaged_file(folder, f"the same class is in '{classes[folder.name][0].parent}'")
             files = sorted(path for path in folder.iterdir() if path.suffix.lower() in IMAGE_SUFFIXES)
             if not files:
-                raise damaged(folder, "the folder holds no image")
+                raise damaged_file(folder, "the folder holds no image")
             classes[folder.name] = files
     return classes
 
@@ -75,13 +77,13 @@ def _find_classes(root: Path) -> dict[str, list[Path]]:
 def _check_complete(root: Path, classes: dict[str, list[Path]]) -> None:
     """Raise unless these are the 100 classes with 600 images each."""
     if hashlib.md5("\n".join(sorted(classes)).encode(), usedforsecurity=False).hexdigest() != _CLASSES_MD5:
-        raise damaged(
+        raise damaged_file(
             root,
             f"its {len(classes)} classes are not the 100 of Ravi and Larochelle; complete=False reads a part",
         )
     for name, files in classes.items():
         if len(files) != _PER_CLASS:
-            raise damaged(
+            raise damaged_file(
                 root, f"class '{name}' must have {_PER_CLASS} images, got {len(files)}; complete=False reads a part"
             )
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe._files import damaged, read_arrays
+from tg_crepe._files import damaged_file, read_arrays
 from tg_crepe.datasets._arrays import image_tensor, target_tensor
 from tg_crepe.datasets.image_dataset import ImageDataset
 
@@ -19,9 +19,11 @@ def _index(array: np.ndarray, key: str, count: int, path: Path) -> Tensor:
     if array.dtype == np.bool_ and array.shape == (count,):
         return torch.from_numpy(array.nonzero()[0])
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise damaged(path, f"'{key}' must be indices or a mask of shape ({count},), got {array.dtype} {array.shape}")
+        raise damaged_file(
+            path, f"'{key}' must be indices or a mask of shape ({count},), got {array.dtype} {array.shape}"
+        )
     if array.size and (array.min() < 0 or array.max() >= count):
-        raise damaged(path, f"'{key}' must be in [0, {count - 1}], got {array.min()} to {array.max()}")
+        raise damaged_file(path, f"'{key}' must be in [0, {count - 1}], got {array.min()} to {array.max()}")
     return torch.from_numpy(array.astype(np.int64))
 
 
@@ -29,7 +31,7 @@ def _strings(array: np.ndarray | None, key: str, path: Path) -> tuple[str, ...] 
     if array is None:
         return None
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
-        raise damaged(path, f"'{key}' must be a list of names or numbers, got {array.dtype} {array.shape}")
+        raise damaged_file(path, f"'{key}' must be a list of names or numbers, got {array.dtype} {array.shape}")
     return tuple(map(str, array.tolist()))
 
 
@@ -50,10 +52,10 @@ def load_npz(root: str | os.PathLike[str]) -> ImageDataset:
         raise FileNotFoundError(f"'root' must be a .npz file, '{path}' is missing")
     arrays = read_arrays(path, ("images",))
     if unknown := [key for key in arrays if key not in _KEYS]:
-        raise damaged(path, f"its arrays must be among {', '.join(_KEYS)}, got {', '.join(unknown)}")
+        raise damaged_file(path, f"its arrays must be among {', '.join(_KEYS)}, got {', '.join(unknown)}")
     images = image_tensor(arrays["images"], str(path))
     if not len(images):
-        raise damaged(path, "it holds no image")
+        raise damaged_file(path, "it holds no image")
     count, names = len(images), _strings(arrays.get("class_names"), "class_names", path)
     labels = arrays.get("labels", np.full(count, -1))
     targets, multi_label = target_tensor(labels, count, str(path), None if names is None else len(names))

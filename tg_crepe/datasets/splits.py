@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_positive
-from tg_crepe._files import damaged, read_text
+from tg_crepe._files import damaged_file, read_text
 from tg_crepe.datasets.image_dataset import ImageDataset
 
 
@@ -66,16 +66,16 @@ class LabelSplit:
             name, checksum, count = content["dataset"], content["checksum"], content["num_images"]
             settings, labelled = RandomLabelSplit(**content["settings"]), torch.tensor(content["labelled"])
         except (ValueError, TypeError, KeyError, RuntimeError) as error:
-            raise damaged(file, f"it is not a whole saved split ({error})") from error
+            raise damaged_file(file, f"it is not a whole saved split ({error})") from error
         if checksum != _checksum(dataset) or count != len(dataset.train):
-            raise damaged(
+            raise damaged_file(
                 file,
                 f"it was drawn on the {count} training images of '{name}', which are not the {len(dataset.train)} of "
                 f"'{dataset.name}'",
             )
         integers = labelled.dim() == 1 and labelled.dtype == torch.long and labelled.numel() > 0
         if not integers or not 0 <= int(labelled.min()) <= int(labelled.max()) < count:
-            raise damaged(file, f"'labelled' must be indices in [0, {count - 1}]")
+            raise damaged_file(file, f"'labelled' must be indices in [0, {count - 1}]")
         mask = torch.zeros(count, dtype=torch.bool)
         mask[labelled] = True
         return cls(mask, name, checksum, settings)

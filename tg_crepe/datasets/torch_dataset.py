@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tg_crepe._files import damaged
+from tg_crepe._files import damaged_file
 from tg_crepe.datasets._arrays import image_bytes, target_tensor
 from tg_crepe.datasets.image_dataset import ImageDataset
 
@@ -20,7 +20,9 @@ def _image(image: Any, where: str) -> Tensor:
     elif array.ndim == 3 and not isinstance(image, Tensor):
         array = array.transpose(2, 0, 1)
     if array.ndim != 3 or array.shape[0] not in (1, 3):
-        raise damaged(where, f"its image must have 1 or 3 channels, got {type(image).__name__} of shape {array.shape}")
+        raise damaged_file(
+            where, f"its image must have 1 or 3 channels, got {type(image).__name__} of shape {array.shape}"
+        )
     return image_bytes(array, where)
 
 
@@ -36,7 +38,9 @@ def _read(dataset: Any, name: str) -> tuple[list[Tensor], list[Any]]:
             item = (item, None)
         images.append(_image(item[0], where))
         if images[-1].shape != images[0].shape:
-            raise damaged(where, f"its shape {tuple(images[-1].shape)} differs from {tuple(images[0].shape)} before")
+            raise damaged_file(
+                where, f"its shape {tuple(images[-1].shape)} differs from {tuple(images[0].shape)} before"
+            )
         labels.append(item[1] if len(item) > 1 else None)
     return images, labels
 
@@ -47,7 +51,7 @@ def _targets(labels: list[Any]) -> tuple[Tensor, bool]:
     shape = next((array.shape for array in arrays if array is not None), ())
     for place, array in enumerate(arrays):
         if array is not None and (array.shape != shape or array.dtype.kind not in "iufb"):
-            raise damaged(
+            raise damaged_file(
                 f"item {place}", f"its label must be an integer or 0/1 of shape {shape}, got {labels[place]!r}"
             )
     unknown = np.full(shape, -1)

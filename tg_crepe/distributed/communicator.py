@@ -146,7 +146,7 @@ class RankCommunicator:
         self.traffic.bytes_received += self.num_halo * width
         return under_way
 
-    def reordered(self, order: Tensor) -> RankCommunicator:
+    def reorder(self, order: Tensor) -> RankCommunicator:
         """The same with the own nodes in another order."""
         assert self.number is not None
         place = torch.empty_like(order)
@@ -155,7 +155,7 @@ class RankCommunicator:
         send = [place[rows] for rows in self._send]
         return self._like(send, self._recv_counts, number)
 
-    def restricted(self, keep: Tensor) -> tuple[RankCommunicator, Tensor]:
+    def restrict(self, keep: Tensor) -> tuple[RankCommunicator, Tensor]:
         """The same for the own nodes where ``keep`` holds, and ``keep`` for own and halo nodes."""
         assert self.number is not None
         kept = self.halo(keep)

@@ -74,8 +74,8 @@ class LabelCoupling(Constraint):
         """The nearest point of the set."""
         projected = u - u.mean(dim=1, keepdim=True)
         if u.device.type != "cpu":  # to look for the labelled rows would make a GPU wait
-            return torch.where(self.y.unsqueeze(1) >= 0, self._clamped(u, self.y), projected)
-        projected[self._rows] = self._clamped(u[self._rows], self.y[self._rows])
+            return torch.where(self.y.unsqueeze(1) >= 0, self._clamp(u, self.y), projected)
+        projected[self._rows] = self._clamp(u[self._rows], self.y[self._rows])
         return projected
 
     def coupling_violation(self, u: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class LabelCoupling(Constraint):
     def margin_violation(self, u: Tensor) -> Tensor:
         """The largest shortfall of an entry at a labelled node."""
         rows = self._rows
-        return (u[rows] - self._clamped(u[rows], self.y[rows])).abs().max() if rows.numel() else u.new_zeros(())
+        return (u[rows] - self._clamp(u[rows], self.y[rows])).abs().max() if rows.numel() else u.new_zeros(())
 
     def at(self, eps: float) -> LabelCoupling:
         """The same set with another margin."""
@@ -99,7 +99,7 @@ class LabelCoupling(Constraint):
         """The labelled nodes."""
         return (self.y >= 0).nonzero().view(-1)
 
-    def _clamped(self, u: Tensor, y: Tensor) -> Tensor:
+    def _clamp(self, u: Tensor, y: Tensor) -> Tensor:
         """Rows of the classes ``y`` on their side of the margin."""
         own = y.unsqueeze(1) == torch.arange(u.size(1), device=u.device)
         return torch.where(own, u.clamp(min=self.eps), u.clamp(max=-self.eps))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from tg_crepe.graph.neighbors import SPARE, nearest_neighbors, rank_candidates, scaled_rows
+from tg_crepe.graph.neighbors import SPARE, nearest_neighbors, rank_candidates, scale_rows
 
 #: Rows that choose how many cells are looked through, and as many others on which the recall is then measured.
 _SAMPLE = 1000
@@ -58,7 +58,7 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
         memory_budget (float): About how many MiB a block may take.
     """
     num_nodes = x.size(0)
-    exact, scale = scaled_rows(x)
+    exact, scale = scale_rows(x)
     generator = torch.Generator().manual_seed(0)  # on the CPU, so that every device draws the same rows
     sample = torch.randperm(num_nodes, generator=generator)[: 2 * _SAMPLE].to(x.device)
     true_neighbor, true_distance = nearest_neighbors(x, k, "auto", memory_budget, sample)

@@ -222,14 +222,14 @@ class CanonicalGraph:
         inner_first = torch.argsort(boundary.to(torch.uint8), stable=True)
         return inner_first if order is None else order[inner_first]
 
-    def reordered(self, order: Tensor) -> CanonicalGraph:
+    def reorder(self, order: Tensor) -> CanonicalGraph:
         """The same graph with the nodes in another ``order`` of shape :obj:`[num_nodes]`."""
         place = torch.arange(self.num_local, device=order.device)  # the halo stays where it is
         place[order] = torch.arange(self.num_nodes, device=order.device)
         first, second = place[self.edge_index]
         key, by_key = torch.sort(torch.minimum(first, second) * self.num_local + torch.maximum(first, second))
         edge_index = torch.stack([key // max(self.num_local, 1), key % max(self.num_local, 1)])
-        communicator = self.communicator.reordered(order)
+        communicator = self.communicator.reorder(order)
         graph = CanonicalGraph(edge_index, self.edge_weight[by_key], self.num_nodes, communicator)
         for name in ("degree", "component"):
             if name in self.__dict__:
@@ -240,7 +240,7 @@ class CanonicalGraph:
         """The graph on the nodes where the mask ``keep`` of shape :obj:`[num_nodes]` holds, renumbered in order."""
         if not bool(self.communicator.max((~keep).any().long())):
             return self
-        communicator, kept = self.communicator.restricted(keep)
+        communicator, kept = self.communicator.restrict(keep)
         number = kept.cumsum(0) - 1
         inside = kept[self.edge_index].all(dim=0)
         edge_index = number[self.edge_index[:, inside]]

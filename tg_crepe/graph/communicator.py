@@ -64,11 +64,11 @@ class Communicator(Protocol):
         """Begins to fill the rows of ``halo`` from the ``own`` rows of other ranks; the caller can go on meanwhile."""
         ...
 
-    def reordered(self: Self, order: Tensor) -> Self:
+    def reorder(self: Self, order: Tensor) -> Self:
         """The same with the own nodes in another order."""
         ...
 
-    def restricted(self: Self, keep: Tensor) -> tuple[Self, Tensor]:
+    def restrict(self: Self, keep: Tensor) -> tuple[Self, Tensor]:
         """The same for the own nodes where ``keep`` holds, and ``keep`` for own and halo nodes."""
         ...
 
@@ -114,11 +114,11 @@ class _Alone:
         """Nothing to do."""
         return _Arrived()
 
-    def reordered(self, order: Tensor) -> _Alone:
+    def reorder(self, order: Tensor) -> _Alone:
         """No order matters."""
         return self
 
-    def restricted(self, keep: Tensor) -> tuple[_Alone, Tensor]:
+    def restrict(self, keep: Tensor) -> tuple[_Alone, Tensor]:
         """Nobody else has to know."""
         return self, keep
 

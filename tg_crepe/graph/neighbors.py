@@ -63,7 +63,7 @@ class _Answer:
     """The neighbours found so far, and ``base``, the rows that can be somebody's neighbour, ascending."""
 
     def __init__(self, x: Tensor, k: int, memory_budget: float) -> None:
-        self.exact, self.scale = scaled_rows(x)
+        self.exact, self.scale = scale_rows(x)
         self.k = k
         self.memory_budget = memory_budget
         self.base = torch.arange(x.size(0), device=x.device)
@@ -106,7 +106,7 @@ class _Answer:
         return rows[~has_equals]
 
 
-def scaled_rows(x: Tensor) -> tuple[Tensor, float]:
+def scale_rows(x: Tensor) -> tuple[Tensor, float]:
     """Rows in double precision divided by a power of two, which is exact: squares cannot overflow or vanish."""
     scale = power_of_two(float(x.abs().max()))
     return x.double() / scale, scale

@@ -92,7 +92,7 @@ def shared_quantile(
     whole = torch.int32 if dtype == torch.float32 else torch.int64
     size = torch.iinfo(whole).bits
     # Adding zero makes one number of the two zeros.
-    keys = [_ordered((column + 0.0).view(whole)) for column in columns]
+    keys = [_order_bits((column + 0.0).view(whole)) for column in columns]
     masses = [mass.double() for mass in masses]
     answer = torch.zeros(len(columns), dtype=torch.long, device=wanted.device)
     below = torch.zeros_like(wanted)
@@ -114,10 +114,10 @@ def shared_quantile(
     answer ^= torch.iinfo(torch.long).min if size == 64 else 1 << (size - 1)  # the first digit was turned round
     if size == 32:
         answer = torch.where(answer >= 1 << 31, answer - (1 << 32), answer)
-    return _ordered(answer.to(whole)).view(dtype)
+    return _order_bits(answer.to(whole)).view(dtype)
 
 
-def _ordered(bits: Tensor) -> Tensor:
+def _order_bits(bits: Tensor) -> Tensor:
     """The bits of floating-point numbers as integers of the same order, and back."""
     lower = torch.iinfo(bits.dtype).max
     return torch.where(bits < 0, bits ^ lower, bits)

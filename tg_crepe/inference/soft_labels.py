@@ -43,7 +43,7 @@ def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
     return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 1 / u.size(1))
 
 
-def calibrated(task: LabelTask, solution: Solution) -> Tensor:
+def calibrate(task: LabelTask, solution: Solution) -> Tensor:
     r"""Soft labels that are as sure as labels which were left out say they may be.
 
     .. math::

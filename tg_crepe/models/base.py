@@ -17,7 +17,7 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.labels import Labels, read_labels
 from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
-from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrated, certainty, relative_weights
+from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrate, certainty, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import check_volume, match_volumes, resolve_volume
 from tg_crepe.solvers.observers import FlowObserver
@@ -44,11 +44,12 @@ class EnergyModel(BaseTransform, ABC):
     the canonical graph, and turns scores into hard and soft labels. Called with a :class:`~torch_geometric.data.Data`
     it reads :obj:`y`, :obj:`train_mask` and the graph (:obj:`edge_index` with :obj:`edge_weight` or a 1-D
     :obj:`edge_attr`, or :obj:`adj_t`), where they are there :obj:`num_classes`, :obj:`u0` and :obj:`snapshot_nodes` of
-    :meth:`propagate`, and writes :obj:`pseudo_y`, :obj:`pseudo_prob`, :obj:`certainty`, :obj:`pseudo_mask` and the
-    whole result as :obj:`propagation`. :obj:`y` is read only where the mask is :obj:`True`.
+    :meth:`propagate`, and writes :obj:`pseudo_y`, :obj:`pseudo_prob`, :obj:`certainty` and :obj:`pseudo_mask`, and
+    where :obj:`keep_propagation` is set the whole result as :obj:`propagation`. :obj:`y` is read only where the mask is
+    :obj:`True`.
 
     Args:
-        soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.inference.soft_labels.calibrated`) or
+        soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.inference.soft_labels.calibrate`) or
             :obj:`"relative"`, the paper's rule. (default: :obj:`"calibrated"`)
         symmetrize (str, optional): How the two directions of an edge are combined, :obj:`"max"`, :obj:`"mean"` or
             :obj:`"mutual"`. (default: :obj:`"max"`)
@@ -136,10 +137,13 @@ class EnergyModel(BaseTransform, ABC):
         edge_index, edge_weight = _graph_of(data)
         num_nodes = None if data.get("x") is None else data.x.size(0)
         given = {name: data.get(name) for name in ("num_classes", "u0", "snapshot_nodes")}
+        if isinstance(given["num_classes"], Tensor):  # what becomes of a number in a batch
+            given["num_classes"] = int(given["num_classes"].max())
         result = self.propagate(data.y, edge_index, data.train_mask, edge_weight, num_nodes=num_nodes, **given)
         data.pseudo_y, data.pseudo_prob = result.label, result.prob
         data.certainty, data.pseudo_mask = result.certainty, result.pseudo_mask
-        data.propagation = result
+        if data.get("keep_propagation"):
+            data.propagation = result
         return data
 
     def infer(
@@ -201,7 +205,7 @@ class EnergyModel(BaseTransform, ABC):
     def _soft_labels(self, task: LabelTask, solution: Solution) -> Tensor:
         """The probabilities of a solution, by the rule that was chosen."""
         if self.soft_label == "calibrated":
-            return calibrated(task, solution)
+            return calibrate(task, solution)
         if task.multi_label:
             return relative_weights(solution.score, multi_label=True)
         if self.bind_volume is None:
@@ -231,7 +235,7 @@ def _reached_task(
     nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
     order = part.local_order()
     if order is not None:
-        nodes, part = nodes[order], part.reordered(order)
+        nodes, part = nodes[order], part.reorder(order)
     sign = labels.sign[nodes][:, columns].to(dtype)
     start = None if u0 is None else u0[nodes][:, columns].to(dtype)
     return LabelTask(part, sign, labels.multi_label, columns, labels.num_classes, start), nodes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe._files import damaged, read_text
+from tg_crepe._files import damaged_file, read_text
 from tg_crepe.runs import Cell, RunFolder, RunResult
 
 
@@ -40,12 +40,12 @@ class RunContent:
         graph = run.read_graph() if run.has("graph.npz") else None
         thumbnails = run.read_thumbnails() if run.has("thumbnails.npz") else None
         if result is not None and graph is not None and graph[2] != len(result.ids):
-            raise damaged(run.path / "graph.npz", f"{graph[2]} nodes, but {len(result.ids)} pseudo-labels")
+            raise damaged_file(run.path / "graph.npz", f"{graph[2]} nodes, but {len(result.ids)} pseudo-labels")
         if result is not None and thumbnails is not None:
             node, images = thumbnails
             fits = images.ndim == 4 and images.dtype == np.uint8 and node.shape == (len(images),)
             if not fits or (len(node) and not 0 <= node.min() <= node.max() < len(result.ids)):
-                raise damaged(run.path / "thumbnails.npz", "its images do not fit the nodes")
+                raise damaged_file(run.path / "thumbnails.npz", "its images do not fit the nodes")
         return cls(
             info=run.info,
             result=result,
@@ -134,5 +134,5 @@ def _read_final(run: RunFolder) -> dict[str, Any]:
     try:
         final = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise damaged(path, f"it is not whole JSON ({error.msg} in line {error.lineno})") from error
+        raise damaged_file(path, f"it is not whole JSON ({error.msg} in line {error.lineno})") from error
     return final if isinstance(final, dict) else {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.sprite import Sprite
-from tg_crepe.runs.kept_nodes import suggested_nodes
+from tg_crepe.runs.kept_nodes import suggest_nodes
 
 #: Images in a row, and classes that are shown.
 _ROW, _CLASSES = 8, 30
@@ -68,7 +68,7 @@ def next_to_label(content: RunContent, sprite: Sprite | None) -> list[Tile] | No
     result = content.result
     if result is None or content.graph is None:
         return None
-    nodes = suggested_nodes(result.prob, result.labelled, content.graph, content.multi_label)
+    nodes = suggest_nodes(result.prob, result.labelled, content.graph, content.multi_label)
     return _tiles(content, sprite, nodes.numpy())
 
 

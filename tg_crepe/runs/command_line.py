@@ -11,7 +11,7 @@ _LINE: ContextVar[str | None] = ContextVar("command_line", default=None)
 
 
 @contextmanager
-def noted_command_line(program: str, arguments: Sequence[str]) -> Iterator[None]:
+def note_command_line(program: str, arguments: Sequence[str]) -> Iterator[None]:
     """Notes in every run that is made in the block which line made it, with the words as they were typed.
 
     A trainer makes its run far below the command line, hence a context and not an argument of everything in between.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tg_crepe import __version__
-from tg_crepe._files import atomic_file, atomic_folder, damaged, read_arrays, read_text
+from tg_crepe._files import atomic_file, atomic_folder, damaged_file, read_arrays, read_text
 from tg_crepe.runs.command_line import current_command_line
 
 #: The layout of the folder; a reader refuses a folder of another one.
@@ -150,11 +150,11 @@ class RunFolder:
         try:
             info = json.loads(read_text(path))
         except json.JSONDecodeError as error:
-            raise damaged(path, f"it is not whole JSON ({error.msg} in line {error.lineno})") from error
+            raise damaged_file(path, f"it is not whole JSON ({error.msg} in line {error.lineno})") from error
         if not isinstance(info, dict) or info.get("program") != "tg-crepe":
-            raise damaged(path, "it was not written by tg-crepe")
+            raise damaged_file(path, "it was not written by tg-crepe")
         if info.get("format") != FORMAT:
-            raise damaged(path, f"its format is {info.get('format')!r}, this version reads {FORMAT}")
+            raise damaged_file(path, f"its format is {info.get('format')!r}, this version reads {FORMAT}")
         return info
 
     def finish(self, status: str) -> None:
@@ -204,12 +204,12 @@ class RunFolder:
         expected = {"prob": (rows, classes), "certainty": (rows,), "reached": (rows,), "labelled": (rows,)}
         for name, shape in expected.items():
             if arrays[name].shape != shape:
-                raise damaged(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
+                raise damaged_file(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
         if arrays["label"].shape not in ((rows,), (rows, classes)):
-            raise damaged(path, f"'label' must have {rows} rows, got shape {list(arrays['label'].shape)}")
+            raise damaged_file(path, f"'label' must have {rows} rows, got shape {list(arrays['label'].shape)}")
         for name, shape in {"position": (rows, 2), "truth": arrays["label"].shape}.items():
             if name in arrays and arrays[name].shape != shape:
-                raise damaged(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
+                raise damaged_file(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
         return RunResult(**{name: arrays[name] for name in known if name in arrays})
 
     def write_graph(self, edge_index: Any, edge_weight: Any, num_nodes: int) -> None:
@@ -228,7 +228,7 @@ class RunFolder:
             arrays["num_nodes"],
         )
         if edge_index.ndim != 2 or edge_index.shape != (2, edge_weight.size) or count.ndim != 0:
-            raise damaged(self.path / "graph.npz", f"'edge_index' is of shape {list(edge_index.shape)}")
+            raise damaged_file(self.path / "graph.npz", f"'edge_index' is of shape {list(edge_index.shape)}")
         return edge_index, edge_weight, int(count)
 
     def write_thumbnails(self, node: Any, images: Any) -> None:
@@ -285,7 +285,7 @@ class RunFolder:
         header = rows[0] if rows else []
         for number, row in enumerate(rows[1:], start=2):
             if len(row) != len(header):
-                raise damaged(path, f"row {number} has {len(row)} cells, the header has {len(header)}")
+                raise damaged_file(path, f"row {number} has {len(row)} cells, the header has {len(header)}")
         return [dict(zip(header, map(_cell, row), strict=True)) for row in rows[1:]]
 
     def __repr__(self) -> str:
@@ -293,7 +293,7 @@ class RunFolder:
 
 
 @contextmanager
-def staged_run(
+def stage_run(
     path: str | Path, command: str, settings: Mapping[str, Any], seed: int | None = None, force: bool = False
 ) -> Iterator[RunFolder]:
     """A run that is written elsewhere and appears under its name when the block ends well.

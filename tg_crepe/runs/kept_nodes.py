@@ -30,7 +30,7 @@ def moment_fields(moments: FlowMoments | None) -> dict[str, np.ndarray]:
     return {"flow_node": moments.node.numpy(), "flow_time": moments.time.numpy(), "flow_u": moments.u.numpy()}
 
 
-def suggested_nodes(prob: Any, labelled: Any, graph: tuple[Any, ...], multi_label: bool) -> Tensor:
+def suggest_nodes(prob: Any, labelled: Any, graph: tuple[Any, ...], multi_label: bool) -> Tensor:
     r"""The nodes that the page of a run asks to label next, the best first.
 
     Args:

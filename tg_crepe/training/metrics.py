@@ -168,7 +168,7 @@ def fit_temperature(logits: Tensor, target: Tensor) -> float:
         \tau = \arg\min_\tau -\sum_i \sum_l t_i^l \log \mathrm{softmax}^l(\mathbf{f}_i / \tau),
 
     where :math:`t` are the labels, softened as Platt (1999) does (see
-    :func:`~tg_crepe.inference.soft_labels.calibrated`): a network that has all labelled images right would else ask for
+    :func:`~tg_crepe.inference.soft_labels.calibrate`): a network that has all labelled images right would else ask for
     :math:`\tau = 0`. Findings have a sigmoid instead of the softmax.
 
     Args:

@@ -69,7 +69,7 @@ def diffused_start(task: LabelTask, recipe: Recipe, rate: float, volume: Tensor,
         x = result.x
         status = status if result.status == "converged" else result.status
         if observe and remaining == recipe.reweight_rounds:
-            estimate = _observed(x, task, volume, recipe)
+            estimate = _observe(x, task, volume, recipe)
         prob = normalise_masses(x, task, graph, estimate.share)
         if outvote:
             around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
@@ -81,7 +81,7 @@ def diffused_start(task: LabelTask, recipe: Recipe, rate: float, volume: Tensor,
     return make_start(prob, graph, estimate, task, flow_length(prob, task, recipe), status)
 
 
-def _observed(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> VolumeEstimate:
+def _observe(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> VolumeEstimate:
     """The volumes, corrected by the hard labels that diffused sources ``x`` give."""
 
     def find(masses: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from tg_crepe._files import atomic_file, damaged
+from tg_crepe._files import atomic_file, damaged_file
 from tg_crepe.runs import RunFolder
 from tg_crepe.training.callbacks.base import Callback
 from tg_crepe.training.callbacks.interrupt import TrainingInterrupted
@@ -145,9 +145,9 @@ def load_checkpoint(path: Path, run: dict[str, Any]) -> dict[str, Any] | None:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file raises whatever the reader of its first bad byte likes
-        raise damaged(path, f"it is not a whole checkpoint ({type(error).__name__})") from error
+        raise damaged_file(path, f"it is not a whole checkpoint ({type(error).__name__})") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise damaged(path, f"it is not a checkpoint of this version (format {FORMAT})")
+        raise damaged_file(path, f"it is not a checkpoint of this version (format {FORMAT})")
     then: dict[str, Any] = content["run"]
     changed = [name for name in {**then, **run} if then.get(name) != run.get(name)]
     if changed:

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from tg_crepe._files import atomic_file
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.runs import RunFolder, RunResult
-from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, nodes_with_moments, suggested_nodes
+from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, nodes_with_moments, suggest_nodes
 from tg_crepe.runs.plane import principal_plane
 from tg_crepe.training.callbacks.base import Callback
 
@@ -65,7 +65,7 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data) -> None:
     if data.get("edge_index") is not None:
         weight = data.get("edge_weight")
         graph = (data.edge_index, torch.ones(data.num_edges) if weight is None else weight)
-        suggested = suggested_nodes(data.pseudo_prob, data.train_mask, graph, data.y.dim() == 2)
+        suggested = suggest_nodes(data.pseudo_prob, data.train_mask, graph, data.y.dim() == 2)
         run.write_graph(*graph, len(train))
     if propagation is not None and len(propagation.trace):
         run.write_trace(propagation.trace)
