@@ -8,6 +8,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+#: Pages whose links are looked at; the Python blocks of CONTRIBUTING.md are several files and have their own test.
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+#: Where files of this tree are on the web: links of the README must work wherever it is shown.
+REPOSITORY = re.compile(
+    r"https://(?:github\.com/tg-crepe/tg-crepe/(?:blob|tree|raw)|raw\.githubusercontent\.com/tg-crepe/tg-crepe)/main/(.+)"
+)
 #: What the pages use beyond the package itself.
 PACKAGES = ("sklearn", "matplotlib", "jinja2", "PIL")
 
@@ -30,8 +36,39 @@ def test_the_python_blocks_of_a_page_run_one_after_the_other(page, tmp_path, mon
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
 
 
-def test_links_between_the_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def links(page: Path) -> list[str]:
+    """The targets of the links and pictures of a page."""
+    return re.findall(r"\]\(([^)\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_a_file_of_the_tree_and_a_heading_in_it(page):
+    for link in links(page):
+        elsewhere = REPOSITORY.fullmatch(link)
+        if "://" in link and elsewhere is None:
+            assert "tg-crepe/tg-crepe" not in link, f"{page.name} links to {link}, which no test can follow"
+            continue
+        target, _, anchor = (elsewhere[1] if elsewhere else link).partition("#")
+        path = ROOT / target if elsewhere else page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {link}"
+        assert not anchor or anchor in anchors(path), f"{page.name} links to {link}, which has no such heading"
+
+
+def test_the_readme_is_short_and_works_away_from_the_tree():
+    readme = ROOT / "README.md"
+    assert len(readme.read_text(encoding="utf-8").splitlines()) <= 150
+    assert [link for link in links(readme) if "://" not in link] == []
+
+
+def test_every_figure_of_the_readme_was_measured():
+    measured = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks" / "results").glob("*.md"))
+    rows = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    figures = {figure for row in rows for figure in re.findall(r"\d+\.\d\d\b", row)}
+    assert len(figures) > 20
+    assert {figure for figure in figures if not re.search(rf"\b{re.escape(figure)}\b", measured)} == set()

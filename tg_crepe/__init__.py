@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tg_crepe.solvers import CheegerPartition, RatioFlow, cheeger_partition
     from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where a public name lives. Names are imported when they are first asked for: PyG takes seconds to import, and the
 # command line's help should not wait for it.
