@@ -30,6 +30,33 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
+__all__ = [
+    "LGC",
+    "WNLL",
+    "CenteredKernel",
+    "CheegerPartition",
+    "ConvergenceWarning",
+    "CrepePropagation",
+    "EnergyModel",
+    "FeatureKNNGraph",
+    "GraphGradient",
+    "GraphWarning",
+    "Harmonic",
+    "NearestNeighbor",
+    "PLaplace",
+    "Poisson",
+    "PoissonMBO",
+    "PropagationResult",
+    "RandomWalk",
+    "RatioFlow",
+    "Recipe",
+    "SparseLP",
+    "cheeger_partition",
+    "get_energy_model",
+    "graph_report",
+    "knn_graph",
+]
+
 # Where a public name lives. Names are imported when they are first asked for: PyG takes seconds to import, and the
 # command line's help should not wait for it.
 _HOME = {
@@ -55,8 +82,6 @@ _HOME = {
     ),
     "warnings": ("ConvergenceWarning", "GraphWarning"),
 }
-
-__all__ = sorted(name for names in _HOME.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:
