@@ -1,4 +1,4 @@
-"""The hybrid framework on digits, five labels a class: supervised, plain pseudo-labelling, LGC and CREPE in one table.
+"""The hybrid framework on digits, five labels per class: supervised, pseudo-labelling, LGC and CREPE in one table.
 
 All take the same steps on the same labelled images, with the preset ``cpu`` (tried on split seeds 100 to 104 before).
 Run ``python benchmarks/hybrid_digits.py``; it writes ``results/hybrid_digits.csv`` and ``.md``.
@@ -55,7 +55,7 @@ def one_run(job: tuple[int, str]) -> dict[str, object]:
 def table(rows: list[dict[str, object]], seconds: float) -> str:
     config = get_preset("digits", "cpu").config
     lines = [
-        f"Digits, five labels a class, {len({row['seed'] for row in rows})} seeds: {config.epochs} epochs "
+        f"Digits, five labels per class, {len({row['seed'] for row in rows})} seeds: {config.epochs} epochs "
         f"({config.warmup_epochs} of them supervised) of the small network. Mean ± standard deviation in %; the whole "
         f"run took {seconds:.0f} s and {sum(float(row['cpu_seconds']) for row in rows):.0f} s of processor time. "
         "`python benchmarks/hybrid_digits.py`",
