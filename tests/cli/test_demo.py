@@ -40,7 +40,7 @@ def test_demo_prints_what_it_does_and_a_row_for_every_model(screen, folder):
     code, out, err = screen
     assert (code, err) == (0, "")
     first, *rest = out.splitlines()
-    assert first.startswith("1,797 images of handwritten digits, 20 of them labelled (2 a class)")
+    assert first.startswith("1,797 images of handwritten digits, 20 of them labelled (2 per class)")
     assert re.search(r"has [\d,]+ edges", first)
     rows = {cells[0]: list(map(float, cells[1:])) for cells in (re.findall(r"[\w.]+", line) for line in rest[3:-2])}
     assert list(rows) == ["CrepePropagation", "LGC", "NearestNeighbor"]
@@ -103,7 +103,7 @@ def test_force_writes_the_pictures_and_keeps_what_else_is_there(tmp_path, monkey
     (tmp_path / "energy.png").write_text("old")
     (tmp_path / "notes.txt").write_text("mine")
     assert run(["demo", "--out", str(tmp_path), "--force", "--labels-per-class", "1", "--seed", "3"]) == 0
-    assert "10 of them labelled (1 a class)" in capsys.readouterr().out
+    assert "10 of them labelled (1 per class)" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*WRITTEN, "notes.txt"])
     assert (tmp_path / "energy.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -120,7 +120,7 @@ def _describe(task: _Task, labels_per_class: int, seconds: float) -> str:
     report = graph_report(task.edge_index, task.edge_weight, task.mask)
     return (
         f"{report.num_nodes:,} images of handwritten digits, {report.num_labels} of them labelled "
-        f"({labels_per_class} a class); the graph of the {_K} nearest neighbours has {report.num_edges:,} edges "
+        f"({labels_per_class} per class); the graph of the {_K} nearest neighbours has {report.num_edges:,} edges "
         f"({seconds:.1f} s). Error on the other {report.num_nodes - report.num_labels:,} images:"
     )
 
