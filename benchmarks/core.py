@@ -76,7 +76,7 @@ def few_labels(seeds: range) -> Iterator[dict[str, object]]:
                 seconds = time.perf_counter() - start
                 error = 100 * float((label != truth)[~mask].double().mean())
                 yield {
-                    "data": f"{data}, {count} a class",
+                    "data": f"{data}, {count} per class",
                     "model": name,
                     "seed": seed,
                     "error": error,
@@ -115,7 +115,7 @@ def inner_iterations() -> Iterator[dict[str, object]]:
                 seconds = time.perf_counter() - start
                 error = 100 * float((result.label != truth)[~mask].double().mean())
                 yield {
-                    "data": f"digits, k = {k}, {count} a class",
+                    "data": f"digits, k = {k}, {count} per class",
                     "model": f"{inner} inner iterations",
                     "seed": seed,
                     "error": error,

@@ -288,7 +288,7 @@ def _draw_series(rows: Sequence[Row], names: Sequence[str], axis: str, path: Pat
         axes.minorticks_off()
         axes.set_ylim(bottom=0)
         axes.set_title(own[0]["case"].partition(",")[0], fontsize=10)
-        axes.set_xlabel("labels a class" if axis == "amount" else "k")
+        axes.set_xlabel("labels per class" if axis == "amount" else "k")
         _tidy(axes)
     figure.axes[0].set_ylabel("error, %")
     figure.legend(loc="outside lower center", ncols=len(names), frameon=False)

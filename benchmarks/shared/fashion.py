@@ -36,7 +36,7 @@ def load(limit: int = 70_000) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def choose_labels(y: torch.Tensor, count: int, seed: int) -> torch.Tensor:
-    """A stratified random choice of ``count`` labels a class."""
+    """A stratified random choice of ``count`` labels per class."""
     rng = np.random.default_rng(seed)
     mask = torch.zeros(y.numel(), dtype=torch.bool)
     for c in range(int(y.max()) + 1):

@@ -19,7 +19,7 @@ class Split:
     def __str__(self) -> str:
         if self.kind == "public":
             return "public split"
-        return f"{100 * self.amount:g} %" if self.kind == "share" else f"{self.amount:g} a class"
+        return f"{100 * self.amount:g} %" if self.kind == "share" else f"{self.amount:g} per class"
 
 
 def choose_labels(y: Tensor, split: Split, seed: int) -> Tensor:

@@ -144,7 +144,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--k", type=int, help="nearest neighbours in the graph (default: 20, two moons 10)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_NODES:,} nodes, {QUICK_SPLITS} splits, 3 columns")
     parser.add_argument("--seeds", type=int, nargs=2, metavar=("FIRST", "END"), help="for trying: 100 and above")
-    parser.add_argument("--columns", nargs="+", metavar="COLUMN", help='these alone, for example "1 %%" "5 a class"')
+    parser.add_argument("--columns", nargs="+", metavar="COLUMN", help='these alone, for example "1 %%" "5 per class"')
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows alone")
     parser.add_argument("--update", nargs="+", metavar="METHOD", help="these rows anew, the others as they stand")
     parser.add_argument("--redo", nargs="+", default=[], metavar="METHOD", help="rows whose cells are run again")

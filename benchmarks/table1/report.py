@@ -239,7 +239,7 @@ def _amounts(results: Results, split: str, scale: float) -> dict[str, float]:
 def draw(results: Results, path: Path) -> None:
     """Error against the labels, one line a model, on two logarithmic axes; nothing where there is but one column.
 
-    The axis is the share of the nodes, or the labels a class where the table has no two shares.
+    The axis is the share of the nodes, or the labels per class where the table has no two shares.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -247,7 +247,7 @@ def draw(results: Results, path: Path) -> None:
     amounts = _amounts(results, "share", 100) or _amounts(results, "count", 1)
     if not amounts:
         return
-    title = "labels a class" if next(iter(amounts)).endswith("class") else "labelled nodes, %"
+    title = "labels per class" if next(iter(amounts)).endswith("class") else "labelled nodes, %"
     columns = sorted(amounts, key=lambda column: amounts[column])
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     axes = figure.subplots()

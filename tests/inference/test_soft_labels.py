@@ -100,12 +100,12 @@ def test_search_finds_the_confidence(confidence):
 
 
 @pytest.mark.parametrize("confidence", [0.4, 0.6, 0.8, 0.95])
-def test_search_looks_at_the_scores_at_most_15_times(confidence):
+def test_search_looks_at_the_scores_at_most_13_times(confidence):
     looks = []
     counting = Mock(sum=lambda x: looks.append(x) or x)
     score = torch.randn(500, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     match_confidence(score, confidence, counting)
-    assert len(looks) <= 1 + 15  # and once to count them
+    assert len(looks) <= 1 + 13  # and once to count them
 
 
 def test_search_stays_in_its_range():

@@ -182,7 +182,7 @@ def test_proposition_4_3_weighted_ratios_decrease(graph_name, normaliser):
 
 @pytest.mark.parametrize(("graph_name", "normaliser"), MULTI)
 def test_descent_needs_only_acceptance_not_an_exact_solve(graph_name, normaliser):
-    """Proposition 4.3 without the step term, when every inner solve stops at the first acceptable point."""
+    """Point 3 of Proposition 4 without the step term, when every inner solve stops at the first acceptable point."""
     graph = GRAPHS[graph_name]()
     function = get_normaliser(normaliser, num_classes=3)
     flow = RatioFlow(function, TIME_STEP, relative=False, max_steps=8, tol=1e-300, inner_iterations=1)

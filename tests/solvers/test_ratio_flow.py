@@ -99,6 +99,16 @@ def test_order_of_nodes_and_classes_only_permutes_the_flow():
     torch.testing.assert_close(other.u, one.u[nodes][:, classes], atol=1e-10, rtol=0)
 
 
+def test_the_first_row_of_the_trace_has_the_margin_in_the_unit_of_the_flow():
+    graph, _ = clusters(0, num_nodes=60)
+    y = torch.full((60,), -1)
+    y[:3] = torch.arange(3)
+    u = start_off_degree(graph, 3)
+    result = RatioFlow("l1", [0.5], eps=2.0)(u, graph, LabelCoupling(y, 123.0))
+    here = LabelCoupling(y, 2.0 * float(u.abs().mean()))
+    torch.testing.assert_close(result.trace["margin_violation"][0], here.margin_violation(u))
+
+
 def test_same_call_same_bits_and_inputs_untouched():
     graph, _ = moons(0, num_nodes=80)
     u = 3 * start_off_degree(graph, 1, coupled=False)
@@ -147,6 +157,7 @@ def test_flow_in_single_precision_follows_the_double_one():
         ({"time_step": 0}, "'time_step' must be a finite number > 0, got 0"),
         ({"time_step": [1.0, -1.0]}, "'time_step' must be a finite number > 0, got -1.0"),
         ({"time_step": math.nan}, "'time_step' must be"),
+        ({"time_step": []}, "'time_step' must be a number or hold at least one step"),
         ({"eps": -0.1}, "'eps' must be a finite number > 0, got -0.1"),
         ({"max_steps": -1}, "'max_steps' must be an integer >= 0"),
         ({"tol": 0}, "'tol' must be"),

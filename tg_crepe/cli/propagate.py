@@ -49,7 +49,7 @@ def propagate(
     metric: Annotated[str, typer.Option(help="cosine or euclidean.")] = "cosine",
     backbone: Annotated[str | None, typer.Option(help="The network for an image folder, such as resnet18.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Its weights.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Pixels a side that images are brought to.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Pixels per side that images are brought to.")] = None,
     channels: Annotated[int, typer.Option(help="1 (grey) or 3 (colour).")] = 3,
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds that a process of several waits for the others.")

@@ -38,7 +38,7 @@ def train(
     energy: Annotated[str, typer.Option(help="crepe, lgc, …; network or none for the baselines.")] = "crepe",
     backbone: Annotated[str | None, typer.Option(help="The network (the preset's).")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="The number of epochs (the preset's).")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Pixels a side for images in files (the preset's).")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Pixels per side for images in files (the preset's).")] = None,
     hold_out: Annotated[
         bool, typer.Option("--hold-out", help="Ask two networks of half the labels how sure pseudo-labels may be.")
     ] = False,

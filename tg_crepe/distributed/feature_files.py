@@ -13,7 +13,7 @@ import numpy as np
 from tg_crepe.distributed.manifest import Manifest, ShardError, file_record, part_name
 from tg_crepe.distributed.shard_files import write_part
 
-#: MiB of features that are read at a time, and rows at the most.
+#: MiB of features that are read at a time, and rows at most.
 _BLOCK, _MOST_ROWS = 32, 65536
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ class Constraint:
 
     Every set here is a product over nodes, so the projection works row by row and a backend can fuse it.
     """
+
+    #: Whether the classes of a node exclude each other: then its label is the largest entry, else every positive one.
+    coupled: ClassVar[bool] = False
 
     def project(self, u: Tensor) -> Tensor:
         """The nearest point of the set, of the shape of ``u``: :obj:`[num_nodes, num_classes]`."""
@@ -40,6 +43,8 @@ class Coupling(Constraint):
 
     The projection subtracts the mean over classes.
     """
+
+    coupled = True
 
     def project(self, u: Tensor) -> Tensor:
         """The nearest point of the set."""
@@ -66,6 +71,8 @@ class LabelCoupling(Constraint):
         y (torch.Tensor): The class of every labelled node, :obj:`-1` elsewhere, of shape :obj:`[num_nodes]`.
         eps (float): The margin :math:`\epsilon > 0`.
     """
+
+    coupled = True
 
     y: Tensor
     eps: float

@@ -16,7 +16,7 @@ _SMALL = 5000
 #: The smallest value; below it components are as good as separate.
 _LEAST = 1e-4
 
-#: From where on the estimate damps eigenvalues, the degree of its polynomial, the dimensions that it spans at the most
+#: From where on the estimate damps eigenvalues, the degree of its polynomial, the dimensions that it spans at most
 #: (beyond two blocks), and the relative change at which it ends.
 _DAMPED, _DEGREE, _DIMENSIONS, _SETTLED = 0.15, 8, 160, 0.1
 

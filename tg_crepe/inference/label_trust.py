@@ -39,8 +39,8 @@ class HeldOut:
 def hold_out(task: LabelTask, rate: float | None = None) -> HeldOut | None:
     r"""How often labels found on a graph are wrong, from two diffusions that know one half of the labels each.
 
-    With :math:`P^{(1)}, P^{(2)}` the soft labels of :func:`~tg_crepe.solvers.resolvent.class_shares` from either half,
-    :math:`\mathcal{L}` and :math:`\mathcal{U}` the labelled and the unlabelled nodes,
+    With :math:`P^{(1)}, P^{(2)}` the soft labels of :func:`~tg_crepe.inference.volumes.normalise_masses` from either
+    half, :math:`\mathcal{L}` and :math:`\mathcal{U}` the labelled and the unlabelled nodes,
 
     .. math::
         \hat e = \left( 1 - \frac{0.9}{\sqrt{p}} \right) \max(e_1, e_2), \qquad

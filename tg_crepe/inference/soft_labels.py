@@ -19,6 +19,9 @@ SOFT_LABELS = ("calibrated", "relative")
 #: of what is wanted must come.
 _LOG_RANGE, _PRECISION = (math.log(1e-2), math.log(1e3)), 1e-12
 
+#: The search goes from one to where it must in steps of this.
+_DECADE = math.log(10)
+
 #: The least weight of a node that neither half of the labels supports: its most probable class stays what it is.
 _LEAST_SUPPORT = 0.01
 
@@ -158,9 +161,9 @@ def _crossing(rising: Callable[[float], float]) -> float:
     from scipy.optimize import brentq  # slow to import
 
     rising = functools.cache(rising)  # every value is a pass over the scores, and `brentq` asks for the ends again
-    low, high = _LOG_RANGE
-    if rising(high) <= 0:
-        return math.exp(high)
-    if rising(low) >= 0:
-        return math.exp(low)
-    return math.exp(brentq(rising, low, high, xtol=_PRECISION))
+    here, end = 0.0, _LOG_RANGE[rising(0.0) < 0]
+    while here != end:  # decades away from one: brentq on the whole range takes two passes more
+        before, here = here, max(here - _DECADE, end) if end < 0 else min(here + _DECADE, end)
+        if (rising(here) > 0) != (end < 0):
+            return math.exp(brentq(rising, min(before, here), max(before, here), xtol=_PRECISION))
+    return math.exp(here)

@@ -17,7 +17,7 @@ VOLUMES = ("labels", "uniform")
 #: Labels of every class that are imagined before any is seen: few labels say little about the size of the classes.
 PSEUDO_COUNT = 5
 
-#: Rounds at the most, and the share of the nodes by which a class may be off at the end of them. A small graph must be
+#: Rounds at most, and the share of the nodes by which a class may be off at the end of them. A small graph must be
 #: met to the node, which takes more rounds, and has time for them: so many nodes are looked at in any case.
 _ROUNDS, _TOLERANCE, _LOOKS = 1000, 1e-4, 2_000_000
 

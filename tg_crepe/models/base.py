@@ -43,7 +43,7 @@ class EnergyModel(BaseTransform, ABC):
     A model implements :meth:`_solve` on the part of the graph that labels reach; this class checks the input, makes
     the canonical graph, and turns scores into hard and soft labels. Called with a :class:`~torch_geometric.data.Data`
     it reads :obj:`y`, :obj:`train_mask` and the graph (:obj:`edge_index` with :obj:`edge_weight` or a 1-D
-    :obj:`edge_attr`, or :obj:`adj_t`), where they are there :obj:`num_classes`, :obj:`u0` and :obj:`snapshot_nodes` of
+    :obj:`edge_attr`, or :obj:`adj_t`), and if present :obj:`num_classes`, :obj:`u0` and :obj:`snapshot_nodes` of
     :meth:`propagate`, and writes :obj:`pseudo_y`, :obj:`pseudo_prob`, :obj:`certainty` and :obj:`pseudo_mask`, and
     where :obj:`keep_propagation` is set the whole result as :obj:`propagation`. :obj:`y` is read only where the mask is
     :obj:`True`.
@@ -117,6 +117,7 @@ class EnergyModel(BaseTransform, ABC):
                 ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
         """
         labels = read_labels(y, mask, num_classes, num_nodes)
+        check_start(u0, labels)
 
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
             graph, notes = canonical_graph(edge_index, edge_weight, labels.num_nodes, self.symmetrize)
@@ -124,7 +125,6 @@ class EnergyModel(BaseTransform, ABC):
                 raise ValueError(
                     f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
                 )
-            check_start(u0, labels)
             return graph, notes
 
         return self.infer(labels, read_graph, u0, observers, snapshot_nodes)
@@ -174,11 +174,12 @@ class EnergyModel(BaseTransform, ABC):
             _warn("; ".join(notes), GraphWarning)
         result = None
         if bool(usable.any()):
-            task, nodes = _reached_task(graph, labels, inside, usable, u0)
+            task, nodes = _restrict_task(graph, labels, inside, usable, u0)
             task = replace(task, observers=tuple(observers), snapshot_rows=_rows_of(nodes, snapshot_nodes))
             del graph  # nothing but the task is needed from here on
-            solution = self._decide(task) if task.num_classes > 1 or labels.multi_label else _only_class(task)
-            # Not before: what the solve needs at its peak is the most of all.
+            several = task.num_classes > 1 or task.multi_label
+            solution = self._solve_bound(task) if several else _solve_single_class(task)
+            # Only now: memory peaks during the solve.
             result = blank_result(labels, reached, dtype)
             write_solution(result, task, solution, self._soft_labels(task, solution), nodes)
             if solution.status != "converged" and communicator.rank == 0:
@@ -190,7 +191,7 @@ class EnergyModel(BaseTransform, ABC):
         result.certainty[~reached] = 0
         return result
 
-    def _decide(self, task: LabelTask) -> Solution:
+    def _solve_bound(self, task: LabelTask) -> Solution:
         """Solves, and moves the scores to the class volumes where these bind."""
         if self.bind_volume is None:
             return self._solve(task)
@@ -227,7 +228,7 @@ def _warn(text: str, category: type[Warning]) -> None:
     warnings.warn(text, category, stacklevel=depth)
 
 
-def _reached_task(
+def _restrict_task(
     graph: CanonicalGraph, labels: Labels, inside: Tensor, usable: Tensor, u0: OptTensor
 ) -> tuple[LabelTask, Tensor]:
     """The task on the nodes ``inside`` for the ``usable`` classes, and the numbers of these nodes."""
@@ -286,7 +287,7 @@ def _label_notes(labels: Labels, unreached: int, usable: Tensor) -> list[str]:
     return notes
 
 
-def _only_class(task: LabelTask) -> Solution:
+def _solve_single_class(task: LabelTask) -> Solution:
     """One class alone has nothing to be weighed against: every reached node gets it."""
     ones = torch.ones_like(task.sign)
     return Solution(ones, ones, Trace(), "converged")

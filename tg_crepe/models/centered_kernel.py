@@ -12,7 +12,7 @@ from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
-#: Lanczos steps at the most, steps between two looks at the residual, and the relative residual at the end; the
+#: Lanczos steps at most, steps between two looks at the residual, and the relative residual at the end; the
 #: error of the eigenvalue is about the square of it.
 _STEPS, _CHECK_EVERY, _RESIDUAL = 400, 10, 1e-6
 

@@ -24,7 +24,7 @@ class Poisson(EnergyModel):
     where :math:`\mathbf{y}_j` are the one-hot labels and :math:`\bar{\mathbf{y}}` their mean. On a disconnected graph
     the mean and the second condition are taken on every component, since :math:`L` has a kernel on each: a source with
     another sum has no solution. Values have either sign and the class is :math:`\arg\max_l u^l`, without the paper's
-    factors for class sizes (see ``class_volume``). A class without a label in a component is never chosen there before
+    factors for class sizes (see ``bind_volume``). A class without a label in a component is never chosen there before
     one that has some. In a component whose labels are all of one class the source vanishes: every node there gets that
     class. A finding of multi-label data is the class :math:`u^l > 0` of two, with its own known nodes.
 

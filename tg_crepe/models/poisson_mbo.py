@@ -31,7 +31,7 @@ class PoissonMBO(EnergyModel):
     Args:
         fidelity (float, optional): :math:`\mu`. (default: :obj:`1.0`, the value of the paper)
         inner_steps (int, optional): Steps of diffusion between two thresholds. (default: :obj:`40`, that of the paper)
-        max_steps (int, optional): Thresholds at the most. (default: :obj:`20`, that of the paper)
+        max_steps (int, optional): Thresholds at most. (default: :obj:`20`, that of the paper)
         **options: Those of :class:`EnergyModel`; ``bind_volume`` is :obj:`"labels"` unless it is given.
     """
 

@@ -29,7 +29,7 @@ def get_energy_model(name: str, **options: Any) -> EnergyModel:
 
         from tg_crepe import get_energy_model
 
-        result = get_energy_model("poisson", class_volume="labels").propagate(y, edge_index, mask, edge_weight)
+        result = get_energy_model("poisson", bind_volume="labels").propagate(y, edge_index, mask, edge_weight)
 
     Args:
         name (str): :obj:`"crepe"`, :obj:`"harmonic"`, :obj:`"lgc"`, :obj:`"random_walk"`, :obj:`"sparse_lp"`,

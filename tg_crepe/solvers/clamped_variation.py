@@ -34,7 +34,7 @@ class VariationResult:
 
     Args:
         u (torch.Tensor): The last point, of shape :obj:`[num_nodes, num_classes]`.
-        trace (Trace): One row a look at the gap; see :func:`minimise_variation`.
+        trace (Trace): One row per look at the gap; see :func:`minimise_variation`.
         status (str): :obj:`"converged"` or :obj:`"step_limit"`.
     """
 

@@ -163,7 +163,7 @@ class ProgressBar(FlowObserver):
     """A bar on a terminal, for flows that take more than three seconds.
 
     Args:
-        total (int): The number of steps at the most.
+        total (int): The number of steps at most.
     """
 
     def __init__(self, total: int) -> None:

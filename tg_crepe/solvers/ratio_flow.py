@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_positive
-from tg_crepe.energy.constraint import Constraint, Coupling, LabelCoupling
+from tg_crepe.energy.constraint import Constraint
 from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
 from tg_crepe.graph.canonical import CanonicalGraph
@@ -61,8 +61,8 @@ class RatioFlow:
 
     where :math:`J(u) = \|W D^{-1} u\|_1`, :math:`R = J/H`, :math:`q_k^l \in \partial H(u_k^l)` and :math:`\tilde q` is
     the part of :math:`q` along the degree. A step is accepted when it does not raise the objective above its value at
-    :math:`\mathbf{u}_k` (projected on :math:`C`), which is all that the descent in Propositions 2.3 and 4.3 needs;
-    otherwise it is solved more tightly.
+    :math:`\mathbf{u}_k` (projected on :math:`C`), which is all that the descent in point 3 of Propositions 2 and 4
+    needs; otherwise it is solved more tightly.
 
     .. code-block:: python
 
@@ -80,7 +80,7 @@ class RatioFlow:
             :math:`|\mathbf{u}_k|`, taken anew at every step. (default: :obj:`True`)
         max_steps (int, optional): The largest number of steps of a constant ``time_step``. (default: :obj:`100`)
         tol (float, optional): Stop when :math:`\|\mathbf{u}_{k+1} - \mathbf{u}_k\|` is at most this, or the weighted
-            ratio change of Proposition 4.3 relative to :math:`\sum_l J` is at most its square; a schedule runs to
+            ratio change of Proposition 4 relative to :math:`\sum_l J` is at most its square; a schedule runs to
             its end. (default: :obj:`1e-4`)
         patience (int, optional): Stop as well when for this many steps no node has changed its label (the class of the
             largest :math:`u^l`, or the sign of each where classes are not coupled) and the weighted ratio change has
@@ -107,7 +107,11 @@ class RatioFlow:
         gap_tol: float | None = None,
         backend: str = "auto",
     ) -> None:
-        for value in [time_step] if isinstance(time_step, (int, float)) else time_step:
+        self._has_schedule = not isinstance(time_step, (int, float))
+        steps = [time_step] if isinstance(time_step, (int, float)) else list(time_step)
+        if not steps:
+            raise ValueError("'time_step' must be a number or hold at least one step, got an empty sequence")
+        for value in steps:
             check_positive("time_step", value)
         check_positive("eps", eps)
         check_count("max_steps", max_steps, low=0)
@@ -119,6 +123,8 @@ class RatioFlow:
         if gap_tol is not None:
             check_positive("gap_tol", gap_tol)
         check_choice("backend", backend, BACKENDS)
+        #: The steps that the flow takes at most.
+        self._schedule = [float(value) for value in (steps if self._has_schedule else steps * max_steps)]
         self.normaliser = get_normaliser(normaliser) if isinstance(normaliser, str) else normaliser
         self.time_step = time_step
         self.eps = eps
@@ -164,22 +170,11 @@ class RatioFlow:
             if state.status is None:
                 for observer in watching:
                     observer.on_step(state)
-                state.status = self._judge(state)
+                state.status = self._stop_status(state)
         for observer in watching:
             observer.on_end(state)
         dual = state.backend.start(state.u).dual if state.dual is None else state.dual
         return FlowResult(state.u, dual, state.trace, state.status)
-
-    @property
-    def _has_schedule(self) -> bool:
-        return not isinstance(self.time_step, (int, float))
-
-    @property
-    def _schedule(self) -> list[float]:
-        """The steps that the flow takes at the most."""
-        if isinstance(self.time_step, (int, float)):
-            return [float(self.time_step)] * self.max_steps
-        return [float(value) for value in self.time_step]
 
     def _begin(self, u: Tensor, dual: OptTensor, graph: CanonicalGraph, constraint: Constraint) -> FlowState:
         """The state at a start of unit norm."""
@@ -188,26 +183,41 @@ class RatioFlow:
         dual = None if dual is None else dual.clone()  # backends work in place
         energy = communicator.sum(backend.own_energy(u))
         state = self._evaluate(graph, backend, u, u, energy, constraint)
-        return self._stop_at_the_end(replace(state, dual=dual))
+        here = constraint.at(self.eps * self._unit(state))
+        return replace(state, dual=dual, constraint=here, status=self._end_status(0))
 
     def _resume(self, kept: FlowCheckpoint, graph: CanonicalGraph, constraint: Constraint) -> FlowState:
         """The state that a checkpoint was made of."""
         backend = make_backend(self.backend, graph)
         state = self._evaluate(graph, backend, kept.u, kept.u, kept.energy, constraint)
         dual = None if kept.dual is None else backend.from_slots(kept.dual)
-        state = replace(state, step=kept.step, dual=dual, still=kept.still, trace=Trace.from_dict(kept.trace))
-        return self._stop_at_the_end(state)
+        return replace(
+            state,
+            step=kept.step,
+            progress=self._progress(kept.step),
+            dual=dual,
+            still=kept.still,
+            trace=Trace.from_dict(kept.trace),
+            status=self._end_status(kept.step),
+        )
 
-    def _stop_at_the_end(self, state: FlowState) -> FlowState:
-        """The state, with a status where no steps are left to take."""
-        if state.step >= len(self._schedule):
-            state.status = "converged" if self._has_schedule else "step_limit"
-        return state
+    def _end_status(self, step: int) -> Status | None:
+        """How the flow ends where no steps are left to take."""
+        if step < len(self._schedule):
+            return None
+        return "converged" if self._has_schedule else "step_limit"
+
+    def _progress(self, step: int) -> float:
+        """The share of the schedule that is done after a number of steps."""
+        return sum(self._schedule[:step]) / sum(self._schedule) if self._has_schedule else math.nan
+
+    def _unit(self, state: FlowState) -> float:
+        """What ``time_step`` and ``eps`` are multiplied by."""
+        return state.absolute / (state.graph.total_nodes * state.u.size(1)) if self.relative else 1.0
 
     def _advance(self, state: FlowState, constraint: Constraint) -> FlowState:
         """The state after one outer step, or the same one with the status that ends the flow."""
-        graph, communicator, u = state.graph, state.graph.communicator, state.u
-        scale = state.absolute / (graph.total_nodes * u.size(1)) if self.relative else 1.0
+        graph, communicator, u, scale = state.graph, state.graph.communicator, state.u, self._unit(state)
         here = constraint.at(self.eps * scale)
         if self._has_vanished(state) and float(largest_violation(here, u, communicator)[1]) == 0:
             return replace(state, status="converged")
@@ -224,11 +234,10 @@ class RatioFlow:
         decrease = float((following.norm * (state.ratio - following.ratio)).sum())
         total = float(state.energy.sum())
         moved = abs(decrease) / total if total > 0 else 0.0  # with label priors the ratio may rise as well
-        step, schedule = state.step + 1, self._schedule
         return replace(
             following,
-            step=step,
-            progress=sum(schedule[:step]) / sum(schedule) if self._has_schedule else math.nan,
+            step=state.step + 1,
+            progress=self._progress(state.step + 1),
             dual=dual,
             u_half=u_half,
             half_norm=size,
@@ -243,18 +252,17 @@ class RatioFlow:
         """Steps since a label last changed or the ratio last moved; nobody asks where there is no patience."""
         if self.patience is None or self._has_schedule:
             return 0
-        exclusive = isinstance(constraint, (Coupling, LabelCoupling))
-        label, before = (x.argmax(dim=1) if exclusive else x > 0 for x in (u, state.u))
+        label, before = (x.argmax(dim=1) if constraint.coupled else x > 0 for x in (u, state.u))
         changed = state.graph.communicator.max((label != before).any().long())
         return state.still + 1 if moved <= _STILL and not bool(changed) else 0
 
-    def _judge(self, state: FlowState) -> Status | None:
+    def _stop_status(self, state: FlowState) -> Status | None:
         """Whether the flow ends after a step, and how."""
         if not self._has_schedule:
             stands = self.patience is not None and state.still >= self.patience
             if stands or state.change <= self.tol or state.moved <= self.tol**2:
                 return "converged"
-        return self._stop_at_the_end(state).status
+        return self._end_status(state.step)
 
     def _has_vanished(self, state: FlowState) -> bool:
         """Whether the energy is zero up to rounding (J ≤ ‖u‖₁ always): separated components, nothing left to do."""
@@ -267,7 +275,7 @@ class RatioFlow:
         communicator = graph.communicator
         size, q = self.normaliser(u, graph.degree, communicator)
         value = ratio(energy, size, precision=64 * torch.finfo(u.dtype).eps)
-        linear = q.sub_(along_degree(q, graph.degree, communicator)).mul_(value.to(q.dtype))  # q is no one else's
+        linear = q.sub_(along_degree(q, graph.degree, communicator)).mul_(value.to(q.dtype))  # q is a new tensor
         distance, along, absolute = communicator.sums(
             squared_distance(u, u_prev), weighted_sum(graph.degree, u), absolute_sum(u)
         )

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: How an iterative part ended: it reached its tolerance (or the end of its clock), its limit, or no step was accepted.
+#: How an iterative part ended: at its tolerance or the end of its schedule, at its limit, or no step was accepted.
 Status = Literal["converged", "step_limit", "stalled"]
 
 

@@ -21,7 +21,7 @@ class Preset:
         backbone (str): The network.
         labels (int or float): How many labels.
         unit (str): What they are counted in, see :class:`~tg_crepe.datasets.RandomLabelSplit`.
-        size (int, optional): Pixels a side for data sets that are read from files; :obj:`None` where the images have
+        size (int, optional): Pixels per side for data sets that are read from files; :obj:`None` where the images have
             one size. (default: :obj:`None`)
         from_paper (frozenset): The names of the values above, and of those in ``config``, that the paper states.
             (default: none)

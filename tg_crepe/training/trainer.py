@@ -165,7 +165,7 @@ class HybridTrainer:
         self._notify("on_epoch_end")
 
     def label_images(self) -> None:
-        """Features, graph, energy: new pseudo-labels, the same on all processes."""
+        """New pseudo-labels from the source (features, graph, energy), the same on all processes."""
         with self.timed("features"):
             self.source.observe(self.data, self._view)
         self._notify("on_labels_begin")
@@ -204,7 +204,7 @@ class HybridTrainer:
         return float(mean_over_processes(self.accelerator, total)) / len(sampler)
 
     def train_step(self, batch: MixedBatch, loss: HybridLoss, generator: torch.Generator) -> Tensor:
-        """One step on the loss above, where :obj:`batch` is :math:`B_l` and :math:`B_u`; returns its value."""
+        """One step on :class:`HybridLoss`, where :obj:`batch` is :math:`B_l` and :math:`B_u`; returns its value."""
         data, settings, device = self.data, self.config, self.accelerator.device
         index, pseudo_y, certainty = batch.labelled, None, None
         if loss.pseudo_class_weight is not None:
@@ -236,7 +236,8 @@ class HybridTrainer:
 
     def _check_finite(self, value: Tensor) -> None:
         """Raise where a loss, a weight or an output is not finite on any process."""
-        if not bool(torch.isfinite(mean_over_processes(self.accelerator, value))):
+        value = mean_over_processes(self.accelerator, value)
+        if not bool(torch.isfinite(value)):
             path = self.checkpoint
             where = f"the last good checkpoint is '{path}'" if path else "there is no run folder, so no checkpoint"
             raise FloatingPointError(

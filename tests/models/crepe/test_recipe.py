@@ -18,6 +18,10 @@ from tg_crepe.solvers.ratio_flow import geometric_steps
         ({"max_steps": 1.5}, "'max_steps' must be an integer"),
         ({"inner_iterations": 0}, "'inner_iterations' must be an integer >= 1"),
         ({"reweight_rounds": -1}, "'reweight_rounds' must be an integer >= 0"),
+        ({"growth": 1.0}, "'growth' must be > 1, got 1.0"),
+        ({"balancing_labels": 0}, "'balancing_labels' must be a finite number > 0, got 0"),
+        ({"pseudo_count": -1}, "'pseudo_count' must be a finite number > 0, got -1"),
+        ({"shrinkage": "half"}, "'shrinkage' must be a finite number > 0, got 'half'"),
     ],
 )
 def test_bad_constants_are_refused(options, message):
@@ -32,6 +36,13 @@ def test_every_constant_has_its_reason_in_the_docstring():
     assert documented == [field.name for field in fields(Recipe)]
 
 
+@pytest.mark.parametrize("field", [f for f in fields(Recipe) if f.type in ("int", "float")], ids=lambda f: f.name)
+def test_no_number_of_a_recipe_is_taken_unchecked(field):
+    for bad in (-1, float("nan"), "1"):
+        with pytest.raises(ValueError, match=f"'{field.name}' must be"):
+            Recipe(**{field.name: bad})
+
+
 def test_the_paper_s_recipe_is_one_flow_and_nothing_else():
     recipe = Recipe.paper(time_step=2.0)
     assert (recipe.normaliser, recipe.eps, recipe.time_step) == ("l1", 0.01, 2.0)
@@ -39,6 +50,7 @@ def test_the_paper_s_recipe_is_one_flow_and_nothing_else():
     assert not recipe.restarts
     assert not recipe.observe_volumes
     assert CrepePropagation.paper().recipe == Recipe.paper()
+    assert Recipe.paper(restarts=True, balancing_rounds=2).balancing_rounds == 2
 
 
 def test_steps_add_up_to_the_length_and_their_ends_grow():

@@ -50,9 +50,11 @@ class CrepePropagation(EnergyModel):
         data = T.Compose([FeatureKNNGraph(k=20), CrepePropagation()])(data)
         data.pseudo_y, data.pseudo_prob, data.certainty, data.pseudo_mask
 
-    The stages of a solve are methods (:meth:`rate`, :meth:`start`, :meth:`flow`, :meth:`score`), which a subclass may
-    replace. A start ``u0`` given to :meth:`propagate` takes the place of the diffusion's class functions; one flow runs
-    from it, and nothing is refined after it.
+    Two classes with one label each are cut from other starts too (:func:`~tg_crepe.models.crepe.refine.best_restart`).
+
+    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`start`, :meth:`time_steps`,
+    :meth:`normaliser`, :meth:`constraint`, :meth:`flow` and :meth:`score`. A start ``u0`` given to :meth:`propagate`
+    takes the place of the diffusion's class functions; one flow runs from it, and nothing is refined after it.
 
     Args:
         recipe (Recipe, optional): The constants. (default: :obj:`None`, :class:`Recipe()`)
@@ -111,7 +113,7 @@ class CrepePropagation(EnergyModel):
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
         run = partial(self._run, task, rate)
         solution = run(start)
-        if task.u0 is not None or task.multi_label or self.recipe.time_step is not None:
+        if task.u0 is not None or task.multi_label or self.recipe.has_constant_steps:
             return solution
         if self.recipe.restarts and task.positive_count.tolist() == [1, 1]:
             return best_restart(task, solution, run, start, rate, self.recipe)
@@ -148,7 +150,7 @@ class CrepePropagation(EnergyModel):
         return diffused_start(task, self.recipe, rate, volume, observe, self.outvote)
 
     def time_steps(self, start: Start, rate: float) -> float | list[float]:
-        """The constant step, or the steps of the flow's length."""
+        """One constant step, or a schedule that adds up to the length of the flow."""
         recipe = self.recipe
         if recipe.time_step is not None:
             return recipe.time_step
@@ -188,7 +190,7 @@ class CrepePropagation(EnergyModel):
 
     @property
     def _volume_name(self) -> str:
-        """The name of the class volumes, or that they are given."""
+        """The name of the class volumes, :obj:`"given"` for a tensor."""
         return self.class_volume if isinstance(self.class_volume, str) else "given"
 
     def __repr__(self) -> str:

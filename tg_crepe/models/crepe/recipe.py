@@ -5,6 +5,16 @@ from dataclasses import dataclass, fields, replace
 from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.energy.normaliser import NORMALISERS
 
+#: The least value of every field that is a count.
+_COUNTS = {
+    **dict.fromkeys(("steps", "patience", "inner_iterations", "affinity_power"), 1),
+    **dict.fromkeys(("restart_steps", "restart_inner_iterations", "far_power"), 1),
+    **dict.fromkeys(("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps", "restart_eigenvectors"), 0),
+}
+
+#: Fields that may be zero: nothing is imagined, trusted or raised to a power then.
+_NOT_NEGATIVE = ("pseudo_count", "volume_labels", "count_scatter", "support_power", "least_length", "affinity_floor")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -58,7 +68,7 @@ class Recipe:
         support_power (float): The length of the flow falls with this power of the labels' support; 0 ignores it.
         least_length (float): The share of its length that a flow has at least.
 
-        balancing_rounds (int): Runs of the flow from balanced labels at the most; a fourth changes nothing.
+        balancing_rounds (int): Runs of the flow from balanced labels at most; a fourth changes nothing.
         balancing_labels (float): Labels per class at which volumes are bound to a factor of two.
         lazy_steps (int): Steps of the lazy walk that make balanced labels soft again.
         restarts (bool): Whether two classes with one label each are tried from other starts: the flow may end in a
@@ -122,14 +132,24 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_choice("normaliser", self.normaliser, NORMALISERS)
-        for name in ("eps", "time", "rate_factor", "rate_limit", "start_factor", "start_tol", "restart_time"):
-            check_positive(name, getattr(self, name))
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name in _COUNTS:
+                check_count(name, value, low=_COUNTS[name])
+            elif name in _NOT_NEGATIVE and value == 0:
+                continue
+            elif isinstance(field.default, float | int) and not isinstance(field.default, bool):
+                check_positive(name, value)
+        for name in ("growth", "restart_growth"):
+            if getattr(self, name) <= 1:
+                raise ValueError(f"'{name}' must be > 1, got {getattr(self, name)}")
         if self.time_step is not None:
             check_positive("time_step", self.time_step)
-        for name in ("steps", "patience", "inner_iterations", "restart_steps", "restart_inner_iterations", "far_power"):
-            check_count(name, getattr(self, name))
-        for name in ("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps", "restart_eigenvectors"):
-            check_count(name, getattr(self, name), low=0)
+
+    @property
+    def has_constant_steps(self) -> bool:
+        """Whether the flow takes constant steps until it converges, as in the paper, instead of having a length."""
+        return self.time_step is not None
 
     @classmethod
     def paper(cls, **changes: object) -> Recipe:
@@ -142,8 +162,16 @@ class Recipe:
         Args:
             **changes: Fields that differ from that.
         """
-        scheme = cls(normaliser="l1", eps=0.01, time_step=1.0, reweight_rounds=0, observe_volumes=False)
-        return replace(scheme, balancing_rounds=0, restarts=False, **changes)  # type: ignore[arg-type]
+        scheme = cls(
+            normaliser="l1",
+            eps=0.01,
+            time_step=1.0,
+            reweight_rounds=0,
+            observe_volumes=False,
+            balancing_rounds=0,
+            restarts=False,
+        )
+        return replace(scheme, **changes)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]

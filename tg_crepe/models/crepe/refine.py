@@ -34,7 +34,7 @@ class RunFlow(Protocol):
 
 
 def rebalance(task: LabelTask, solution: Solution, run: RunFlow, start: Start, recipe: Recipe) -> Solution:
-    """Runs the flow again from balanced labels while classes lose their balance, a few times at the most."""
+    """Runs the flow again from balanced labels while classes lose their balance, a few times at most."""
     label = balance_labels(solution.score, task, start.volume, recipe) if recipe.balancing_rounds else None
     if label is not None and float(task.positive_count.sum()) < 2 * task.num_classes:
         # One label per class has no reach of its own: that of Poisson learning is without bound.

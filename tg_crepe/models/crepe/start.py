@@ -92,7 +92,7 @@ def _observe(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> Volu
 
 def flow_length(prob: Tensor, task: LabelTask, recipe: Recipe) -> float:
     """The share of its length that the flow has, by how well the labels are supported around them."""
-    if task.multi_label or recipe.time_step is not None:
+    if task.multi_label or recipe.has_constant_steps:
         return 1.0
     return max(label_support(prob, task, recipe.pseudo_count) ** recipe.support_power, recipe.least_length)
 
