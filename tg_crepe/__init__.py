@@ -57,37 +57,16 @@ __all__ = [
     "knn_graph",
 ]
 
-# Where a public name lives. Names are imported when they are first asked for: PyG takes seconds to import, and the
-# command line's help should not wait for it.
-_HOME = {
-    "energy": ("GraphGradient",),
-    "solvers": ("CheegerPartition", "RatioFlow", "cheeger_partition"),
-    "graph": ("FeatureKNNGraph", "graph_report", "knn_graph"),
-    "models": (
-        "LGC",
-        "WNLL",
-        "CenteredKernel",
-        "CrepePropagation",
-        "EnergyModel",
-        "Harmonic",
-        "NearestNeighbor",
-        "PLaplace",
-        "Poisson",
-        "PoissonMBO",
-        "PropagationResult",
-        "RandomWalk",
-        "Recipe",
-        "SparseLP",
-        "get_energy_model",
-    ),
-    "warnings": ("ConvergenceWarning", "GraphWarning"),
-}
+#: Where public names live. They are imported when first asked for: PyG takes seconds to import, and the help of the
+#: command line should not wait for it.
+_ROOMS = ("warnings", "graph", "energy", "solvers", "models")
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"tg_crepe.{module}"), name)
+    for room in _ROOMS if name in __all__ else ():
+        module = import_module(f"tg_crepe.{room}")
+        if hasattr(module, name):
+            value = globals()[name] = getattr(module, name)
             return value
     raise AttributeError(f"module 'tg_crepe' has no attribute {name!r}")
 

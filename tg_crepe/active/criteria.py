@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe.energy.normaliser import get_normaliser
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.soft_labels import certainty
 
 
@@ -48,7 +49,7 @@ def ratio_change(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tens
     prob, degree = prob.double(), graph.degree.double()
     volume = ((degree @ prob) / degree.sum()).clamp(1e-6, 1 - 1e-6)
     size, _ = get_normaliser("degree_quantile", volume)(degree.unsqueeze(1) * prob, degree)
-    share = torch.where(size > 0, 1 / torch.where(size > 0, size, 1.0), 0.0)
+    share = safe_divide(1, size)
     rise = prob.new_zeros(graph.num_nodes)
     for here, there in (graph.edge_index, graph.edge_index.flip(0)):
         p, q = prob[here], prob[there]

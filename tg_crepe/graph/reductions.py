@@ -61,6 +61,12 @@ def weighted_sum(mass: Tensor, x: Tensor, communicator: Communicator = ALONE) ->
     return communicator.sum(total)
 
 
+def safe_divide(x: Tensor | float, by: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
+    """``x / by`` where ``by`` is positive, and ``otherwise`` elsewhere."""
+    positive = by > 0
+    return torch.where(positive, x / torch.where(positive, by, 1.0), otherwise)
+
+
 def _rows(*tensors: Tensor, width: int | None = None) -> Iterator[tuple[Tensor, ...]]:
     """The same rows of all tensors, about a slice at a time."""
     if width is None:

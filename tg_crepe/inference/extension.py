@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_tensor
+from tg_crepe.graph.reductions import safe_divide
 
 #: How a new point takes its value from its neighbours, by the power of the energy on the edges.
 EXTENSIONS = ("median", "mean")
@@ -83,7 +84,7 @@ def _median(value: Tensor, weight: Tensor) -> Tensor:
 def _mean(value: Tensor, weight: Tensor) -> Tensor:
     """The weighted mean over the second dimension."""
     total = weight.sum(dim=1, keepdim=True)
-    share = torch.where(total > 0, weight / torch.where(total > 0, total, 1.0), 0.0)
+    share = safe_divide(weight, total)
     return torch.einsum("pk,pkc->pc", share, value)
 
 
@@ -108,7 +109,7 @@ def extend_soft_labels(prob: Tensor, neighbor: Tensor, weight: Tensor, rule: str
     if rule == "mean":
         mean = extend(prob, neighbor, weight, "mean", coupled=False)
         total = mean.sum(dim=1, keepdim=True)
-        return torch.where(total > 0, mean / torch.where(total > 0, total, 1.0), 1 / prob.size(1))
+        return safe_divide(mean, total, 1 / prob.size(1))
     between = prob[(prob > 0) & (prob < 1)]
     score = prob.clamp(min=float(between.min()) if between.numel() else _SURE).log()
     return torch.softmax(extend(score - score.mean(dim=1, keepdim=True), neighbor, weight, rule), dim=1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.label_trust import hold_out, unlabelled_mean
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
@@ -43,7 +44,7 @@ def relative_weights(u: Tensor, multi_label: bool) -> Tensor:
         return (u.sign() + 1) / 2
     positive = u.clamp(min=0)
     total = positive.sum(dim=1, keepdim=True)
-    return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 1 / u.size(1))
+    return safe_divide(positive, total, 1 / u.size(1))
 
 
 def calibrate(task: LabelTask, solution: Solution) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from tg_crepe._checks import check_choice
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import ALONE, Communicator
-from tg_crepe.graph.reductions import shared_quantile
+from tg_crepe.graph.reductions import safe_divide, shared_quantile
 from tg_crepe.inference.task import LabelTask
 
 #: Names of class volumes; a tensor of shares may be given instead.
@@ -90,12 +90,15 @@ def normalise_masses(x: Tensor, task: LabelTask, graph: CanonicalGraph, volume: 
     mass = graph.communicator.sum((degree * v).sum(dim=0))
     wanted = torch.cat([volume, 1 - volume]) if task.multi_label else volume
     v = v * (wanted / torch.where(mass > 0, mass, 1.0))
-    if task.multi_label:
+    return row_shares(v, task.multi_label)
+
+
+def row_shares(v: Tensor, multi_label: bool) -> Tensor:
+    """Non-negative evidence as shares of its row; a finding is two columns, known positives and known negatives."""
+    if multi_label:
         positive, negative = v.chunk(2, dim=1)
-        total = positive + negative
-        return torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
-    total = v.sum(dim=1, keepdim=True)
-    return torch.where(total > 0, v / torch.where(total > 0, total, 1.0), 1 / v.size(1))
+        return safe_divide(positive, positive + negative, 0.5)
+    return safe_divide(v, v.sum(dim=1, keepdim=True), 1 / v.size(1))
 
 
 def found_volume(score: Tensor, task: LabelTask) -> Tensor:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
@@ -8,6 +7,7 @@ from typing_extensions import Unpack
 from tg_crepe._checks import check_choice, check_positive
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.volumes import row_shares
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.solvers.resolvent import resolvent
 
@@ -76,10 +76,5 @@ def check_alpha(alpha: float) -> None:
 def scores(x: Tensor, task: LabelTask) -> tuple[Tensor, Tensor]:
     """Class functions and scores from non-negative evidence, one column per source."""
     x = x.clamp(min=0)  # the solution is non-negative; what is below zero is rounding
-    if task.multi_label:
-        positive, negative = x.chunk(2, dim=1)
-        total = positive + negative
-        share = torch.where(total > 0, positive / torch.where(total > 0, total, 1.0), 0.5)
-        return share, share - 0.5
-    total = x.sum(dim=1, keepdim=True)
-    return x, torch.where(total > 0, x / torch.where(total > 0, total, 1.0), 1 / x.size(1))
+    share = row_shares(x, task.multi_label)
+    return (share, share - 0.5) if task.multi_label else (x, share)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import safe_divide
 
 #: Edges whose differences are held at a time.
 _EDGES_AT_A_TIME = 1 << 18
@@ -108,7 +109,7 @@ class PowerEnergy:
             gradient.index_add_(0, first, flow).index_add_(0, second, flow, alpha=-1)
         gradient = torch.where(self.free, gradient, 0.0)
         gap = (u * gradient - gradient.clamp(max=0)).sum(dim=0) / self.scale + slack
-        gap = torch.where(energy > 0, gap / torch.where(energy > 0, energy, 1.0), 0.0)
+        gap = safe_divide(gap, energy)
         residual = (gradient.abs() / through.clamp(min=torch.finfo(u.dtype).tiny)).amax(dim=0)
         return PowerPoint(energy, gradient / self.scale, gap, residual)
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.soft_labels import certainty
 
 #: Rounds after which the class multipliers are taken as they are; a few tens are enough unless a class is missing.
@@ -30,10 +31,10 @@ def align_classes(prob: Tensor, share: Tensor) -> Tensor:
     scaled = prob.double()
     for _ in range(_ROUNDS if prob.size(0) else 0):
         mean = scaled.mean(dim=0)
-        factor = torch.where(mean > 0, wanted / torch.where(mean > 0, mean, 1.0), 1.0)
+        factor = safe_divide(wanted, mean, 1.0)
         moved = scaled * factor
         total = moved.sum(dim=1, keepdim=True)
-        scaled = torch.where(total > 0, moved / torch.where(total > 0, total, 1.0), scaled)
+        scaled = safe_divide(moved, total, scaled)
         if float((factor - 1).abs().max()) < 1e-6:
             break
     return scaled.to(prob.dtype)

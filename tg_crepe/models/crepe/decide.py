@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.models.crepe.start import rms_value
 from tg_crepe.typing import OptTensor
 
@@ -36,7 +36,7 @@ def decide(
         torch.Tensor: In double precision, of the shape of ``u``.
     """
     now = rms_value(u, graph)
-    scale = torch.where(now > 0, size / torch.where(now > 0, now, 1.0), 0.0)
+    scale = safe_divide(size, now)
     v = (u.double() / graph.degree.double().unsqueeze(-1)).mul_(scale)
     if volume is None:
         return v
