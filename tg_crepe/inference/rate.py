@@ -5,8 +5,11 @@ import math
 from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
 from tg_crepe.inference.task import LabelTask
 
+#: Where λ_L is this many times √(L/n) a graph has no clusters that labels could tell apart.
+RATE_LIMIT = 1.6
 
-def screening_rate(task: LabelTask, factor: float = 1.0, limit: float = 1.6) -> float:
+
+def screening_rate(task: LabelTask, factor: float = 1.0, limit: float = RATE_LIMIT) -> float:
     r"""The rate :math:`x = a \lambda_L \sqrt{p}`: the graph's own eigenvalue, raised by the labels.
 
     :math:`\lambda_L` is the :math:`L`-th smallest eigenvalue of :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean

@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields, replace
 
 from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.energy.normaliser import NORMALISERS
+from tg_crepe.inference.rate import RATE_LIMIT
+from tg_crepe.inference.volumes import PSEUDO_COUNT
 
 #: The least value of every field that is a count.
 _COUNTS = {
@@ -97,7 +99,7 @@ class Recipe:
     inner_iterations: int = 10
 
     rate_factor: float = 1.0
-    rate_limit: float = 1.6
+    rate_limit: float = RATE_LIMIT
 
     start_factor: float = 1.0
     start_tol: float = 1e-4
@@ -105,7 +107,7 @@ class Recipe:
     affinity_power: int = 4
     affinity_floor: float = 1e-3
 
-    pseudo_count: float = 5
+    pseudo_count: float = PSEUDO_COUNT
     observe_volumes: bool = True
     volume_excess: float = 2.0
     volume_chance: float = 0.25
