@@ -79,6 +79,13 @@ def test_the_page_has_the_error_of_the_table_and_a_picture_of_what_to_label_next
         assert abs(images[place, 0] / 255 - digits[node[place]] / 16).max() < 0.01
 
 
+def test_the_page_shows_the_nodes_along_the_flow(screen, folder):
+    from tg_crepe.runs import RunFolder
+
+    assert RunFolder.open(folder / "run").read_result().flow_u.shape == (3, 1797, 10)
+    assert "100 % of the flow" in (folder / "report.html").read_text(encoding="utf-8")
+
+
 def test_a_folder_in_use_is_refused_and_left_alone(screen, folder, capsys):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert run(["demo", "--out", str(folder)]) == 2

@@ -36,8 +36,11 @@ class _Task:
     edge_weight: Tensor
 
     def propagate(self, model: EnergyModel) -> PropagationResult:
-        """The pseudo-labels of a model."""
-        return model.propagate(self.y, self.edge_index, self.mask, self.edge_weight)
+        """The pseudo-labels of a model, and some moments of its flow for the page."""
+        from tg_crepe.runs.kept_nodes import nodes_with_moments
+
+        kept = nodes_with_moments(len(self.y))
+        return model.propagate(self.y, self.edge_index, self.mask, self.edge_weight, snapshot_nodes=kept)
 
 
 def demo(
