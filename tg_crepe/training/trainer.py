@@ -246,5 +246,4 @@ class HybridTrainer:
             )
 
     def __repr__(self) -> str:
-        labels = int(self.data.train_mask.sum())
-        return f"{self.__class__.__name__}({self.dataset.name}, {labels} labels, {self.source})"
+        return f"{type(self).__name__}({self.dataset.name}, {int(self.data.train_mask.sum())} labels, {self.source})"
