@@ -97,8 +97,9 @@ class FlowCheckpoint:
     @staticmethod
     def of(state: FlowState) -> FlowCheckpoint:
         """The checkpoint of a state; of a flow that has ended, without the dual."""
-        going_on = state.status is None and state.dual is not None
-        dual = state.backend.by_slot(state.dual) if going_on and state.dual is not None else None
+        dual = None
+        if state.status is None and state.dual is not None:
+            dual = state.backend.by_slot(state.dual)
         return FlowCheckpoint(state.step, state.u, dual, state.energy, state.still, state.status, state.trace.to_dict())
 
 
