@@ -19,6 +19,7 @@ import torch
 from shared import fashion
 from shared.patches import cached_features
 from torch import Tensor
+from torch_geometric.data import Data
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class BenchmarkData:
     k: int = 20  # neighbours in the graph, the paper's value
 
 
-def _data_folder() -> Path:
+def data_folder() -> Path:
     root = os.environ.get("TG_CREPE_DATA")
     if not root:
         raise SystemExit("TG_CREPE_DATA must name the folder of the data sets")
@@ -56,7 +57,7 @@ def _two_moons(noise: float, seed: int) -> BenchmarkData:
 
 
 def _medmnist(name: str) -> BenchmarkData:
-    with np.load(_data_folder() / "medmnist" / f"{name}mnist.npz", allow_pickle=False) as file:
+    with np.load(data_folder() / "medmnist" / f"{name}mnist.npz", allow_pickle=False) as file:
         images, labels = (
             np.concatenate([file[f"{part}_{what}"] for part in ("train", "val", "test")])
             for what in ("images", "labels")
@@ -68,7 +69,7 @@ def _medmnist(name: str) -> BenchmarkData:
 def _cifar10(cache: Path | None) -> BenchmarkData:
     from PIL import Image
 
-    folder = _data_folder() / "cifar10"
+    folder = data_folder() / "cifar10"
     strip = np.array(Image.open(folder / "train_batch1_10000.png"))  # 32 pixels wide, one image below the other
     images = torch.from_numpy(strip.reshape(-1, 32, 32, 3)).permute(0, 3, 1, 2).contiguous()
     with (folder / "train_batch1_10000_labels.csv").open(newline="", encoding="utf-8") as file:
@@ -76,12 +77,18 @@ def _cifar10(cache: Path | None) -> BenchmarkData:
     return BenchmarkData("cifar10", y, cached_features("cifar10", images, cache))
 
 
-def _planetoid(name: str) -> BenchmarkData:
+def planetoid(name: str) -> Data:
+    """A citation graph of PyG with the public split, and the words of its papers as features."""
     from torch_geometric.datasets import Planetoid
 
     with tempfile.TemporaryDirectory() as folder:  # PyG writes what it has read next to the raw files
-        shutil.copytree(_data_folder() / "planetoid" / name / "raw", Path(folder, name, "raw"))
-        data = Planetoid(folder, name, split="public")[0]
+        shutil.copytree(data_folder() / "planetoid" / name / "raw", Path(folder, name, "raw"))
+        data: Data = Planetoid(folder, name, split="public")[0]
+    return data
+
+
+def _planetoid(name: str) -> BenchmarkData:
+    data = planetoid(name)
     return BenchmarkData(
         name.lower(), data.y, edge_index=data.edge_index, train_mask=data.train_mask, test_mask=data.test_mask
     )
