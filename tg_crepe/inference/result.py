@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.inference.labels import Labels
-from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.task import ExpectedError, LabelTask, Solution
 from tg_crepe.solvers.observers import FlowMoments
 from tg_crepe.solvers.trace import Status, Trace
 
@@ -29,6 +29,8 @@ class PropagationResult:
         pseudo_mask (torch.Tensor): Reached and not labelled, bool of shape :obj:`[num_nodes]`.
         trace (Trace): One row per step of the solver.
         status (str): :obj:`"converged"`, :obj:`"step_limit"` or :obj:`"stalled"`.
+        expected_error (ExpectedError, optional): The share of wrong labels to expect among :obj:`pseudo_mask`, from
+            labels that were left out; :obj:`None` for findings and for soft labels that are not calibrated.
         moments (FlowMoments, optional): The class functions of some nodes along the flow, where they were asked for and
             there is a flow of known length.
     """
@@ -41,6 +43,7 @@ class PropagationResult:
     pseudo_mask: Tensor
     trace: Trace
     status: Status
+    expected_error: ExpectedError | None = None
     moments: FlowMoments | None = None
 
 
@@ -81,6 +84,7 @@ def write_solution(result: PropagationResult, task: LabelTask, solution: Solutio
     else:
         result.label[nodes] = columns[solution.score.argmax(dim=1)]
     result.trace, result.status = solution.trace, solution.status
+    result.expected_error = None if solution.judgement is None else solution.judgement.expected
     moments = None if solution.snapshots is None else solution.snapshots.near(_MOMENTS)
     if moments is not None:
         u = moments.u.new_zeros(*moments.u.shape[:2], result.u.size(1))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.reductions import safe_divide
-from tg_crepe.inference.label_trust import hold_out, unlabelled_mean
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -23,7 +23,7 @@ _LOG_RANGE, _PRECISION = (math.log(1e-2), math.log(1e3)), 1e-12
 #: The search goes from one to where it must in steps of this.
 _DECADE = math.log(10)
 
-#: The least weight of a node that neither half of the labels supports: its most probable class stays what it is.
+#: The least weight of a node that the plain diffusion does not support: its most probable class stays what it is.
 _LEAST_SUPPORT = 0.01
 
 
@@ -52,28 +52,28 @@ def calibrate(task: LabelTask, solution: Solution) -> Tensor:
 
     .. math::
         \mathbf{p}_i = \mathrm{softmax}(\sqrt{q_i}\, \mathbf{s}_i / \tau), \qquad
-        \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \max(\hat e, \tfrac{1}{m+2}),
+        \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l p_i^l = 1 - \hat e,
 
-    where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`m` the number of labels,
-    :math:`\hat e` the error that :func:`~tg_crepe.inference.label_trust.hold_out` expects and :math:`q_i` the mean soft
-    label that its two halves give to the class of :math:`i`, at least 0.01: a node whose class depends on which labels
-    are known is less sure. The temperature :math:`\tau` makes the mean confidence what it should be.
+    where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`\hat e` the error that is
+    expected (:func:`~tg_crepe.inference.expected_error.expect_error`) and :math:`q_i` the soft label that a plain
+    diffusion gives to the class of :math:`i`, at least 0.01: a node whose class it does not share is less sure. The
+    temperature :math:`\tau` makes the mean confidence what it should be.
 
-    Findings, and classes most of which have one label alone, are judged by their neighbours instead:
+    Findings are judged by their neighbours instead:
 
     .. math::
-        \mathbf{p}_i = \mathrm{softmax}(\mathbf{s}_i / \tau), \qquad
-        \tau = \arg\min_\tau -\sum_{i \in \mathcal{L}} \sum_l t_i^l \log
-        \mathrm{softmax}^l(\bar{\mathbf{s}}_i / \tau), \qquad
-        \bar{\mathbf{s}}_i = \frac{\sum_{j \notin \mathcal{L}} w_{ij} \mathbf{s}_j}{\sum_{j \notin \mathcal{L}} w_{ij}},
+        p_i^l = \sigma(s_i^l / \tau), \qquad
+        \tau = \arg\min_\tau -\sum_{(i, l)\ \text{known}} \log
+        \sigma(\pm \bar s_i^l / \tau), \qquad
+        \bar{\mathbf{s}}_i = \frac{\sum_{j \notin \mathcal{L}} w_{ij} \mathbf{s}_j}{\sum_{j \notin \mathcal{L}} w_{ij}}.
 
-    with a sigmoid instead of the softmax for findings. A labelled node is judged by its *unlabelled* neighbours, since
-    its own score is pinned. The targets :math:`t` are the labels softened as Platt (1999) does,
-    :math:`(m + 1) / (m + 2)` for :math:`m` judged labels, so that a handful of them cannot claim certainty.
+    A labelled node is judged by its *unlabelled* neighbours, since its own score is pinned. The targets are softened as
+    Platt (1999) does, :math:`(m + 1) / (m + 2)` for :math:`m` judged labels, so that a handful of them cannot claim
+    certainty.
 
     Args:
         task (LabelTask): The graph and the labels.
-        solution (Solution): The scores.
+        solution (Solution): The scores; of exclusive classes with the judgement of labels that were left out.
 
     Returns:
         torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
@@ -85,17 +85,38 @@ def calibrate(task: LabelTask, solution: Solution) -> Tensor:
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
-    held = None if task.multi_label or task.num_classes < 2 else hold_out(task, solution.rate)
-    if held is not None:
-        support = held.support.gather(1, score.argmax(dim=1, keepdim=True)).clamp(min=_LEAST_SUPPORT)
-        score *= support.sqrt_()
-        confidence = 1 - max(held.error, 1 / (int(task.positive_count.sum()) + 2))
+    if solution.judgement is not None:
+        support = solution.judgement.support.double().gather(1, score.argmax(dim=1, keepdim=True))
+        score *= support.clamp(min=_LEAST_SUPPORT).sqrt_()
+        confidence = 1 - solution.judgement.expected.value
         return torch.softmax(match_confidence(score[~task.labelled], confidence, communicator) * score, dim=1)
     around, judged = unlabelled_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)
     any_known = bool(communicator.max(known.any().long()))
     sharpness = fit_sharpness(around, task.sign, known, task.multi_label, communicator) if any_known else 1.0
     return torch.sigmoid(sharpness * score) if task.multi_label else torch.softmax(sharpness * score, dim=1)
+
+
+def unlabelled_mean(graph: CanonicalGraph, score: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+    """The weighted mean of ``score`` over the unlabelled neighbours of labelled nodes, and where there is one.
+
+    Args:
+        graph (CanonicalGraph): The graph.
+        score (torch.Tensor): In double precision, of shape :obj:`[num_nodes, num_classes]`.
+        labelled (torch.Tensor): Bool, of shape :obj:`[num_nodes]`.
+    """
+    score, labelled = graph.communicator.halo(score), graph.communicator.halo(labelled)
+    total = torch.zeros_like(score)
+    weight = score.new_zeros(graph.num_local)
+    between = labelled[graph.edge_index[0]] ^ labelled[graph.edge_index[1]]
+    first, second = graph.edge_index[:, between]
+    here, there = torch.where(labelled[first], first, second), torch.where(labelled[first], second, first)
+    w = graph.edge_weight[between].double()
+    total.index_add_(0, here, w.unsqueeze(-1) * score[there])
+    weight.index_add_(0, here, w)
+    total, weight = total[: graph.num_nodes], weight[: graph.num_nodes]
+    found = weight > 0
+    return total / torch.where(found, weight, 1.0).unsqueeze(-1), found
 
 
 def match_confidence(score: Tensor, confidence: float, communicator: Communicator = ALONE) -> float:

@@ -88,6 +88,7 @@ class Solution:
         status (str): How the solve ended.
         rate (float, optional): The screening rate of the diffusion that it began with, where there was one.
         snapshots (Snapshots, optional): What was kept along the flow, where there was one.
+        judgement (Judgement, optional): What labels that were left out say of it, where the model has asked them.
     """
 
     u: Tensor
@@ -96,3 +97,36 @@ class Solution:
     status: Status
     rate: float | None = None
     snapshots: Snapshots | None = None
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    r"""The share of wrong labels to expect among the unlabelled nodes.
+
+    Args:
+        value (float): The expected error, between 0 and 1.
+        low (float): The lower end of the interval that should hold the truth with a probability of 90 %.
+        high (float): The upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    r"""What labels that were left out say of an answer.
+
+    Args:
+        expected (ExpectedError): How many of its labels are wrong.
+        support (torch.Tensor): Soft labels of a plain diffusion, of shape :obj:`[num_nodes, num_classes]`: a node whose
+            class they do not share is less sure.
+    """
+
+    expected: ExpectedError
+    support: Tensor

@@ -15,6 +15,7 @@ from torch_geometric.transforms import BaseTransform
 from tg_crepe._checks import check_choice
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
+from tg_crepe.inference.expected_error import judge
 from tg_crepe.inference.labels import Labels, read_labels
 from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
 from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrate, certainty, relative_weights
@@ -179,6 +180,8 @@ class EnergyModel(BaseTransform, ABC):
             del graph  # nothing but the task is needed from here on
             several = task.num_classes > 1 or task.multi_label
             solution = self._solve_bound(task) if several else _solve_single_class(task)
+            if several and not task.multi_label and self.soft_label == "calibrated" and solution.judgement is None:
+                solution = replace(solution, judgement=judge(task, solution.rate))
             # Only now: memory peaks during the solve.
             result = blank_result(labels, reached, dtype)
             write_solution(result, task, solution, self._soft_labels(task, solution), nodes)

@@ -10,14 +10,17 @@ from typing_extensions import Unpack
 from tg_crepe._checks import check_choice
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import Normaliser, get_normaliser
-from tg_crepe.inference.rate import screening_rate
-from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import check_volume, resolve_volume
+from tg_crepe.inference.expected_error import class_error, expect_error, label_skill, own_doubt
+from tg_crepe.inference.held_out import HeldOut, leave_out
+from tg_crepe.inference.rate import RATE_FACTORS, bounded_rate, raised_by, screening_rate, weigh_rates
+from tg_crepe.inference.task import Judgement, LabelTask, Solution
+from tg_crepe.inference.volumes import check_volume, found_volume, normalise_masses, resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.crepe.decide import decide
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import best_restart, rebalance
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
+from tg_crepe.models.crepe.volumes import SAMPLINGS, VolumePosterior, estimate_volume, random_sample
 from tg_crepe.solvers.backends import BACKENDS
 from tg_crepe.solvers.observers import Snapshots, find_checkpoint
 from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow, geometric_steps
@@ -34,13 +37,14 @@ class CrepePropagation(EnergyModel):
         J(u) = \|W D^{-1} u\|_1,
 
     where :math:`C` couples the classes at unlabelled nodes (:math:`\sum_l u^l = 0`) and keeps a margin
-    :math:`\epsilon` at labelled ones. One rate sets the scale, :math:`x = \lambda_L \sqrt{p}`
-    (:func:`~tg_crepe.inference.rate.screening_rate`), with :math:`\lambda_L` the :math:`L`-th smallest eigenvalue of
-    :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels per class: it sets the diffusion from which
-    the flow starts, and its length, which is shorter where labels find little support around them
-    (:func:`~tg_crepe.inference.label_trust.label_support`). Where labels are few and equally many, classes whose
-    volumes have run away are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`).
-    The label is that of the largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
+    :math:`\epsilon` at labelled ones. One rate sets the scale: :math:`x = \lambda_L \sqrt{p}`, with :math:`\lambda_L`
+    the :math:`L`-th smallest eigenvalue of :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels per
+    class (:func:`~tg_crepe.inference.rate.screening_rate`), corrected by labels that are left out
+    (:func:`~tg_crepe.inference.rate.weigh_rates`). It sets the diffusion from which the flow starts, and its length.
+    The less the labels know of each other, the more the diffusion counts beside the flow
+    (:func:`~tg_crepe.inference.expected_error.label_skill`). Classes whose volumes are not what labels and graph say
+    are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`). The label is that of the
+    largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
 
     .. code-block:: python
 
@@ -59,10 +63,15 @@ class CrepePropagation(EnergyModel):
     Args:
         recipe (Recipe, optional): The constants. (default: :obj:`None`, :class:`Recipe()`)
         class_volume (str or torch.Tensor, optional): The share of the nodes that each class is expected to have: from
-            the :obj:`"labels"` (their counts, corrected by what the diffusion finds where it contradicts them; few
-            labels, equally many, bind the volumes), given, of shape :obj:`[num_classes]`, or :obj:`"uniform"`: equal,
-            and the label is the paper's :math:`\arg\max_l u^l`. The latter two are taken as they are and bind nothing;
-            ``bind_volume`` does. (default: :obj:`"labels"`)
+            the :obj:`"labels"` (an estimate from their counts and from the graph, which binds as tightly as it is
+            sure, see :mod:`tg_crepe.models.crepe.volumes`), given, of shape :obj:`[num_classes]`, which binds, or
+            :obj:`"uniform"`: equal, it binds nothing, and the label is the paper's :math:`\arg\max_l u^l`.
+            (default: :obj:`"labels"`)
+        sampling (str, optional): How the labels came about: :obj:`"random"`, drawn at random from all nodes, so that
+            their counts tell the class volumes; :obj:`"chosen"`, by somebody or by an algorithm such as
+            :func:`~tg_crepe.active.label_next`, so that they tell nothing; or :obj:`"auto"`: equal counts were chosen,
+            others are asked for on the graph (:func:`~tg_crepe.models.crepe.volumes.random_sample`).
+            (default: :obj:`"auto"`)
         outvote (bool, optional): Whether labelled nodes may get another class than their label, where their neighbours
             outvote it: their margin :math:`\epsilon` is dropped, and labels that find little support around them are
             weaker sources. For labels some of which are wrong; with right ones it costs accuracy.
@@ -80,6 +89,7 @@ class CrepePropagation(EnergyModel):
         recipe: Recipe | None = None,
         *,
         class_volume: str | Tensor = "labels",
+        sampling: str = "auto",
         outvote: bool = False,
         backend: str = "auto",
         **options: Unpack[ModelOptions],
@@ -88,9 +98,11 @@ class CrepePropagation(EnergyModel):
         if recipe is not None and not isinstance(recipe, Recipe):
             raise ValueError(f"'recipe' must be a tg_crepe.Recipe, got {recipe!r}")
         check_volume("class_volume", class_volume)
+        check_choice("sampling", sampling, SAMPLINGS)
         check_choice("backend", backend, BACKENDS)
         self.recipe = recipe or Recipe()
         self.class_volume = class_volume
+        self.sampling = sampling
         self.outvote = outvote
         self.backend = backend
 
@@ -106,55 +118,86 @@ class CrepePropagation(EnergyModel):
         return cls(recipe or Recipe.paper(), **options)  # type: ignore[arg-type]
 
     def _solve(self, task: LabelTask) -> Solution:
-        volume = resolve_volume("class_volume", self.class_volume, task, self.recipe.pseudo_count)
-        rate = self.rate(task)
-        start = self.start(task, rate, volume)
+        clock = self.rate(task)
+        rate, skill, held = bounded_rate(clock, self.recipe.largest_rate), 1.0, None
+        if not self._plain(task):
+            held = leave_out(task, [factor * rate for factor in RATE_FACTORS])
+        if held is not None:
+            weight = weigh_rates(held)
+            held = held.mixed(weight)
+            if self.sampling != "chosen":  # labels that were asked for where doubt is do not speak for the others
+                rate, clock = rate * raised_by(weight), clock * raised_by(weight)
+                skill = label_skill(held, task.num_classes, self.recipe.pseudo_count)
+        start = self.start(task, rate, held)
         if task.u0 is not None:
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
-        run = partial(self._run, task, rate)
+        run = partial(self._run, task, clock, start, skill)
         solution = run(start)
-        if task.u0 is not None or task.multi_label or self.recipe.has_constant_steps:
+        if self._plain(task):
             return solution
-        if self.recipe.restarts and task.positive_count.tolist() == [1, 1]:
-            return best_restart(task, solution, run, start, rate, self.recipe)
-        return rebalance(task, solution, run, start, self.recipe) if self._volume_name == "labels" else solution
+        if task.u0 is None and self.recipe.restarts and task.positive_count.tolist() == [1, 1]:
+            solution = best_restart(task, solution, run, start, clock, self.recipe)
+        elif task.u0 is None and self._volume_name != "uniform":
+            solution = rebalance(task, solution, run, start, self.recipe)
+        assert start.support is not None  # a start by diffusion has it
+        expected = expect_error(own_doubt(start.support, task), held, start.volume.share)
+        return replace(solution, judgement=Judgement(expected, start.support))
+
+    def _plain(self, task: LabelTask) -> bool:
+        """Whether one flow is all: for findings, and in the paper's scheme."""
+        return task.multi_label or self.recipe.has_constant_steps
 
     def _run(
         self,
         task: LabelTask,
-        rate: float,
+        clock: float,
+        first: Start,
+        skill: float,
         start: Start,
         time_steps: list[float] | None = None,
         inner_iterations: int | None = None,
     ) -> Solution:
-        """One flow and its scores."""
+        """One flow and its scores, which count as much beside those of the first start as the labels have skill."""
         snapshots = None if task.snapshot_rows is None else Snapshots(task.snapshot_rows)
         task = replace(task, observers=task.observers if snapshots is None else (*task.observers, snapshots))
         result = self.flow(
             task,
             start,
-            self.time_steps(start, rate) if time_steps is None else time_steps,
+            self.time_steps(clock) if time_steps is None else time_steps,
             inner_iterations or self.recipe.inner_iterations,
         )
         score = self.score(result.u, start, task.multi_label)
+        if skill < 1:
+            score.mul_(skill).add_(self.score(first.u, first, task.multi_label), alpha=1 - skill)
         status = result.status if start.status == "converged" else start.status
-        return Solution(result.u, score, result.trace, status, rate, snapshots)
+        return Solution(result.u, score, result.trace, status, bounded_rate(clock, self.recipe.largest_rate), snapshots)
 
     def rate(self, task: LabelTask) -> float:
-        """The screening rate that sets the scale of everything."""
-        return screening_rate(task, self.recipe.rate_factor, self.recipe.rate_limit)
+        """The screening rate that sets the scale of everything, before labels are left out."""
+        return screening_rate(task, self.recipe.rate_factor)
 
-    def start(self, task: LabelTask, rate: float, volume: Tensor) -> Start:
-        """Where the first flow begins."""
-        observe = self.recipe.observe_volumes and self._volume_name == "labels" and not task.multi_label
-        return diffused_start(task, self.recipe, rate, volume, observe, self.outvote)
+    def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
+        """Where the first flow begins, and the posterior of the class volumes."""
+        return diffused_start(task, self.recipe, rate, partial(self.volume, task, held), self.outvote)
 
-    def time_steps(self, start: Start, rate: float) -> float | list[float]:
+    def volume(self, task: LabelTask, held: HeldOut | None, x: Tensor) -> VolumePosterior:
+        """The class volumes, from the counts of the labels and from the sources ``x`` as they are diffused."""
+        recipe = self.recipe
+        if self._volume_name != "labels" or self._plain(task):
+            return VolumePosterior.given(resolve_volume("class_volume", self.class_volume, task, recipe.pseudo_count))
+
+        def found(masses: Tensor) -> Tensor:
+            return found_volume(normalise_masses(x, task, task.graph, masses), task)
+
+        random = random_sample(task, held, self.sampling)
+        return estimate_volume(task, random, found, class_error(held, task.num_classes), recipe)
+
+    def time_steps(self, clock: float) -> float | list[float]:
         """One constant step, or a schedule that adds up to the length of the flow."""
         recipe = self.recipe
         if recipe.time_step is not None:
             return recipe.time_step
-        return geometric_steps(recipe.time * start.length / rate, recipe.steps, recipe.growth)
+        return geometric_steps(recipe.time / clock, recipe.steps, recipe.growth)
 
     def flow(self, task: LabelTask, start: Start, time_steps: float | list[float], inner_iterations: int) -> FlowResult:
         """The ratio flow from a start."""

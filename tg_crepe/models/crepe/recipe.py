@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.energy.normaliser import NORMALISERS
-from tg_crepe.inference.rate import RATE_LIMIT
+from tg_crepe.inference.rate import LARGEST_RATE
 from tg_crepe.inference.volumes import PSEUDO_COUNT
 
 #: The least value of every field that is a count.
@@ -14,8 +14,8 @@ _COUNTS = {
     **dict.fromkeys(("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps", "restart_eigenvectors"), 0),
 }
 
-#: Fields that may be zero: nothing is imagined, trusted or raised to a power then.
-_NOT_NEGATIVE = ("pseudo_count", "volume_labels", "count_scatter", "support_power", "least_length", "affinity_floor")
+#: Fields that may be zero: nothing is imagined or doubted then.
+_NOT_NEGATIVE = ("pseudo_count", "volume_error", "volume_scatter", "affinity_floor")
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Recipe:
             (``benchmarks/results/core_inner.md``).
 
         rate_factor (float): What the screening rate :math:`x` is multiplied by.
-        rate_limit (float): Where :math:`\lambda_L` is this many times :math:`\sqrt{L/n}` a graph has no clusters that
-            labels could tell apart; and :math:`x` is at most this many times what the share of labels would give.
+        largest_rate (float): What :math:`x` never reaches: a diffusion goes at least about two steps far.
 
         start_factor (float): The rate of the start's diffusion, in units of :math:`x`.
         start_tol (float): The residual of its solver: the flow smooths what a loose solve leaves.
@@ -58,20 +57,11 @@ class Recipe:
         affinity_floor (float): The least affinity, so that no edge vanishes.
 
         pseudo_count (float): Labels of every class that are imagined before any is seen, in the class volumes and in
-            the support: few labels say little.
-        observe_volumes (bool): Whether a diffusion may correct the volumes that the counts of the labels give.
-        volume_excess (float): A class that is found this many times as large as its counts say; from there to twice as
-            much they lose their say.
-        volume_chance (float): Volumes of equal classes are found off by no more than this over :math:`\sqrt{p}`; twice
-            as much is no chance.
-        volume_labels (float): Labels per class whose diffusion says as much of the volumes as nothing does.
-        count_scatter (float): How quickly counts that scatter are believed instead of the diffusion.
-
-        support_power (float): The length of the flow falls with this power of the labels' support; 0 ignores it.
-        least_length (float): The share of its length that a flow has at least.
-
-        balancing_rounds (int): Runs of the flow from balanced labels at most; a fourth changes nothing.
-        balancing_labels (float): Labels per class at which volumes are bound to a factor of two.
+            the skill of the labels: few labels say little.
+        volume_error (float): The relative variance of found volumes over the squared error of left-out labels.
+        volume_scatter (float): What one label per class adds to it; more labels share it.
+        binding_labels (float): Labels per class at which equal classes are not bound any more.
+        balancing_rounds (int): Runs of the flow from labels within these bounds at most.
         lazy_steps (int): Steps of the lazy walk that make balanced labels soft again.
         restarts (bool): Whether two classes with one label each are tried from other starts: the flow may end in a
             poor local minimum of the ratio.
@@ -99,7 +89,7 @@ class Recipe:
     inner_iterations: int = 10
 
     rate_factor: float = 1.0
-    rate_limit: float = RATE_LIMIT
+    largest_rate: float = LARGEST_RATE
 
     start_factor: float = 1.0
     start_tol: float = 1e-4
@@ -108,17 +98,10 @@ class Recipe:
     affinity_floor: float = 1e-3
 
     pseudo_count: float = PSEUDO_COUNT
-    observe_volumes: bool = True
-    volume_excess: float = 2.0
-    volume_chance: float = 0.25
-    volume_labels: float = 5
-    count_scatter: float = 10.0
-
-    support_power: float = 4
-    least_length: float = 0.01
-
-    balancing_rounds: int = 3
-    balancing_labels: float = 40
+    volume_error: float = 0.5
+    volume_scatter: float = 2.0
+    binding_labels: float = 50
+    balancing_rounds: int = 2
     lazy_steps: int = 10
     restarts: bool = True
     restart_time: float = 1.5
@@ -169,7 +152,6 @@ class Recipe:
             eps=0.01,
             time_step=1.0,
             reweight_rounds=0,
-            observe_volumes=False,
             balancing_rounds=0,
             restarts=False,
         )

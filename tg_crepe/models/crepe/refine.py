@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -17,10 +18,13 @@ from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import found_volume, match_volumes
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.start import Start, centre, diffuse, make_start, trust
-from tg_crepe.models.crepe.volumes import VolumeEstimate, count_dispersion, labels_per_class
+from tg_crepe.models.crepe.volumes import VolumePosterior, labels_per_class
 from tg_crepe.models.poisson import solve_poisson
 from tg_crepe.solvers.ratio_flow import geometric_steps
 from tg_crepe.typing import OptTensor
+
+#: The share of the nodes that may have the wrong class of all volumes together.
+_MISSED = 0.005
 
 
 class RunFlow(Protocol):
@@ -34,49 +38,38 @@ class RunFlow(Protocol):
 
 
 def rebalance(task: LabelTask, solution: Solution, run: RunFlow, start: Start, recipe: Recipe) -> Solution:
-    """Runs the flow again from balanced labels while classes lose their balance, a few times at most."""
-    label = balance_labels(solution.score, task, start.volume, recipe) if recipe.balancing_rounds else None
-    if label is not None and float(task.positive_count.sum()) < 2 * task.num_classes:
-        # One label per class has no reach of its own: that of Poisson learning is without bound.
-        label = balance_labels(solve_poisson(task).score, task, start.volume, recipe)
-    for _ in range(recipe.balancing_rounds):
-        if label is None:
-            break
-        prob = soften(label, task.graph, task.num_classes, recipe.lazy_steps)
-        again = make_start(prob, trust(prob, task, recipe), start.volume, task, start.length, start.status)
-        solution = run(again)
-        label = balance_labels(solution.score, task, start.volume, recipe)
-    return solution
+    r"""Runs the flow again from labels whose volumes are within bounds while those of the scores are not, and moves the
+    scores there in the end.
 
-
-def balance_labels(score: Tensor, task: LabelTask, volume: VolumeEstimate, recipe: Recipe) -> OptTensor:
-    r"""Hard labels whose volumes lie within a tolerance of the wanted ones, where the scores' own do not.
-
-    .. math::
-        \frac{\pi_l}{\tau} \leq \frac{1}{n} |\{ i : l_i = l \}| \leq \tau \pi_l, \qquad
-        \tau = 1 + \left( \frac{p}{40} \right)^2 + \kappa + \delta,
-
-    for :math:`p` labels per class of :func:`~tg_crepe.models.crepe.volumes.count_dispersion` :math:`\kappa`, and the
-    doubt :math:`\delta` about the volumes. With few labels per class, chosen equally many, volumes are nearly fixed:
-    where a class has several clusters and one label, nothing else says that a neighbour must not take the others. With
-    40 labels per class, or counts that scatter, or a graph that contradicts them, they are hardly bound.
-
-    Args:
-        score (torch.Tensor): Scores, of shape :obj:`[num_nodes, num_classes]`.
-        task (LabelTask): The labels, exclusive ones.
-        volume (VolumeEstimate): :math:`\pi` and :math:`\delta`.
-        recipe (Recipe): The constants.
-
-    Returns:
-        torch.Tensor: Classes of shape :obj:`[num_nodes]`, or :obj:`None` where the scores' own are within bounds.
+    The bounds are those of :func:`~tg_crepe.models.crepe.volumes.estimate_volume`, or the volumes themselves where they
+    are given. Where a class has several clusters and one label, nothing else says that
+    a neighbour must not take the others.
     """
-    tolerance = 1 + (labels_per_class(task) / recipe.balancing_labels) ** 2 + count_dispersion(task) + volume.doubt
+    for number in range(recipe.balancing_rounds):
+        score = solution.score
+        wanted = wanted_volume(score, task, start.volume)
+        if wanted is None:
+            return solution
+        if number == 0 and labels_per_class(task) < 2:
+            # One label per class has no reach of its own: that of Poisson learning is without bound.
+            score = solve_poisson(task).score
+            within = wanted_volume(score, task, start.volume)
+            wanted = found_volume(score, task) if within is None else within
+        matched, _ = match_volumes(score, task, wanted)
+        label = torch.where(task.labelled, task.y, matched.argmax(dim=1))
+        prob = soften(label, task.graph, task.num_classes, recipe.lazy_steps)
+        solution = run(make_start(prob, trust(prob, task, recipe), VolumePosterior.given(wanted), task, start.status))
+    wanted = wanted_volume(solution.score, task, start.volume)
+    return solution if wanted is None else replace(solution, score=match_volumes(solution.score, task, wanted)[0])
+
+
+def wanted_volume(score: Tensor, task: LabelTask, volume: VolumePosterior) -> OptTensor:
+    """The volumes within the bounds of the posterior that are nearest to those of the scores' own labels; :obj:`None`
+    where these are within the bounds, to half a per cent of the nodes."""
     share = found_volume(score, task)
-    wanted = _nearest_share(share, volume.share / tolerance, volume.share * tolerance)
-    if float((wanted - share).abs().max()) * task.graph.total_nodes < 1:
-        return None
-    matched, _ = match_volumes(score, task, wanted)
-    return torch.where(task.labelled, task.y, matched.argmax(dim=1))
+    wanted = _nearest_share(share, volume.low, volume.high)
+    off = float((wanted - share).abs().sum()) / 2
+    return None if off < max(_MISSED, 1 / task.graph.total_nodes) else wanted
 
 
 def _nearest_share(share: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -156,4 +149,4 @@ def _restarts(task: LabelTask, run: RunFlow, start: Start, rate: float, recipe: 
 
 def _other(start: Start, u: Tensor, task: LabelTask) -> Start:
     """Another start on the task's own graph; scores keep the size that those of the first start have."""
-    return Start(u.to(task.sign.dtype), start.size, task.graph, start.volume, start.length, start.status)
+    return Start(u.to(task.sign.dtype), start.size, task.graph, start.volume, start.status)

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.inference.label_trust import label_support
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import found_volume, normalise_masses
+from tg_crepe.inference.volumes import normalise_masses
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.volumes import VolumeEstimate, observe_volume
+from tg_crepe.models.crepe.volumes import VolumePosterior
 from tg_crepe.solvers.resolvent import resolvent
 from tg_crepe.solvers.trace import Status
 from tg_crepe.typing import OptTensor
@@ -25,76 +25,67 @@ class Start:
         u (torch.Tensor): Class functions, of shape :obj:`[num_nodes, num_classes]`.
         size (torch.Tensor): The :func:`rms_value` of the soft labels that they were made of.
         graph (CanonicalGraph): The edges that the flow runs along, perhaps re-weighted.
-        volume (VolumeEstimate): The class volumes.
-        length (float): The share of its full length that the flow has. (default: :obj:`1.0`)
+        volume (VolumePosterior): The class volumes.
         status (str): How the solver of the start ended. (default: :obj:`"converged"`)
+        support (torch.Tensor, optional): Soft labels of the first diffusion, on the edges as they are, of the shape of
+            ``u``. (default: :obj:`None`)
     """
 
     u: Tensor
     size: Tensor
     graph: CanonicalGraph
-    volume: VolumeEstimate
-    length: float = 1.0
+    volume: VolumePosterior
     status: Status = "converged"
+    support: OptTensor = None
 
 
-def make_start(
-    prob: Tensor, graph: CanonicalGraph, volume: VolumeEstimate, task: LabelTask, length: float, status: Status
-) -> Start:
+def make_start(prob: Tensor, graph: CanonicalGraph, volume: VolumePosterior, task: LabelTask, status: Status) -> Start:
     """The start that soft labels in double precision give, of shape :obj:`[num_nodes, num_classes]`."""
     u = centre(prob, graph, task.multi_label)
-    return Start(u.to(task.sign.dtype), rms_value(u, graph), graph, volume, length, status)
+    return Start(u.to(task.sign.dtype), rms_value(u, graph), graph, volume, status)
 
 
-def diffused_start(task: LabelTask, recipe: Recipe, rate: float, volume: Tensor, observe: bool, outvote: bool) -> Start:
+def diffused_start(
+    task: LabelTask, recipe: Recipe, rate: float, find_volume: Callable[[Tensor], VolumePosterior], outvote: bool
+) -> Start:
     r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
 
     A few rounds of :func:`trust` (always from the original weights), each followed by a diffusion on the new weights.
-    Not part of the paper's model. With ``observe``, the class volumes are corrected by what the first diffusion finds,
-    see :func:`~tg_crepe.models.crepe.volumes.observe_volume`.
+    Not part of the paper's model.
 
     With ``outvote``, a labelled node is what its neighbours say, :math:`P_i \leftarrow (D^{-1} W P)_i`, and the source
     of the next diffusion is as strong as they support it: :math:`Y_i^l (D^{-1} W P)_i^l`.
 
-    The flow is shorter where labels find little support around them, unless it has constant steps or its classes are
-    findings: then nobody asks for a length.
+    Args:
+        task (LabelTask): The labels.
+        recipe (Recipe): The constants.
+        rate (float): The screening rate :math:`x`.
+        find_volume (callable): The class volumes, from the sources as the first diffusion spreads them.
+        outvote (bool): Whether labels may be outvoted.
     """
-    graph, estimate = task.graph, VolumeEstimate(volume)
+    graph = task.graph
     status: Status = "converged"
     x: OptTensor = None
+    support: OptTensor = None
     source = task.sources
     for remaining in range(recipe.reweight_rounds, -1, -1):
         # The last round's answer is near.
         result = resolvent(graph, source, 1 / (1 + recipe.start_factor * rate), recipe.start_tol, x)
         x = result.x
         status = status if result.status == "converged" else result.status
-        if observe and remaining == recipe.reweight_rounds:
-            estimate = _observe(x, task, volume, recipe)
-        prob = normalise_masses(x, task, graph, estimate.share)
+        if support is None:
+            volume = find_volume(x)
+        prob = normalise_masses(x, task, graph, volume.share)
+        if support is None:
+            support = prob.to(x.dtype)
         if outvote:
             around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
             prob = torch.where(task.sign != 0, around, prob)
-            support = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
-            source = task.sources * support.to(source.dtype)
+            both = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
+            source = task.sources * both.to(source.dtype)
         if remaining:
             graph = trust(prob, task, recipe)
-    return make_start(prob, graph, estimate, task, flow_length(prob, task, recipe), status)
-
-
-def _observe(x: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> VolumeEstimate:
-    """The volumes, corrected by the hard labels that diffused sources ``x`` give."""
-
-    def find(masses: Tensor) -> Tensor:
-        return found_volume(normalise_masses(x, task, task.graph, masses), task)
-
-    return observe_volume(find, task, volume, recipe)
-
-
-def flow_length(prob: Tensor, task: LabelTask, recipe: Recipe) -> float:
-    """The share of its length that the flow has, by how well the labels are supported around them."""
-    if task.multi_label or recipe.has_constant_steps:
-        return 1.0
-    return max(label_support(prob, task, recipe.pseudo_count) ** recipe.support_power, recipe.least_length)
+    return replace(make_start(prob, graph, volume, task, status), support=support)
 
 
 def diffuse(

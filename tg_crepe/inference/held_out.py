@@ -1,0 +1,111 @@
+"""What labels that were left out say of a diffusion that did not know them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tg_crepe.inference.task import LabelTask
+from tg_crepe.inference.volumes import normalise_masses
+from tg_crepe.solvers.resolvent import loose_resolvent
+
+#: Parts that the labels of every class are dealt into; each part is judged by the others.
+FOLDS = 5
+
+#: The precision of the diffusions; what is counted are largest entries.
+_TOL = 1e-1
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    r"""What the other labels say of those that were left out, at several rates, with equal class masses.
+
+    Args:
+        rate (tuple): The screening rates.
+        prob (torch.Tensor): Soft labels of the labels that were left out, in double precision, of shape
+            :obj:`[num_rates, num_judged, num_classes]`; zero where no other label reaches.
+        y (torch.Tensor): Their classes, of shape :obj:`[num_judged]`.
+        found (torch.Tensor): The share of the unlabelled nodes that every class gets, the mean over the parts, of shape
+            :obj:`[num_rates, num_classes]`.
+    """
+
+    rate: tuple[float, ...]
+    prob: Tensor
+    y: Tensor
+    found: Tensor
+
+    def mixed(self, weight: Tensor) -> HeldOut:
+        """The mean over the rates with weights of shape :obj:`[num_rates]`, as if it were one rate."""
+        mean = math.exp(sum(float(w) * math.log(rate) for w, rate in zip(weight, self.rate, strict=True)))
+        return HeldOut(
+            (mean,), torch.tensordot(weight, self.prob, 1).unsqueeze(0), self.y, (weight @ self.found).unsqueeze(0)
+        )
+
+    def hits(self, volume: Tensor | None = None) -> Tensor:
+        """Which labels are found, with the class masses ``volume``, bool of shape :obj:`[num_rates, num_judged]`."""
+        prob = self.prob if volume is None else self.prob * volume
+        return (prob.argmax(dim=2) == self.y) & (self.prob.sum(dim=2) > 0)
+
+
+def leave_out(task: LabelTask, rates: Sequence[float]) -> HeldOut | None:
+    r"""Leaves every label out once and diffuses the others, all parts as columns of one solve per rate.
+
+    The labels of a class are dealt in the order of the evidence that they get, so that neither the order of the nodes
+    nor that of the classes matters. A class with one label keeps it: it is in all parts and never judged.
+
+    Args:
+        task (LabelTask): The graph and its labels, exclusive classes.
+        rates (sequence): The screening rates :math:`x` of the diffusions; the largest one deals.
+
+    Returns:
+        HeldOut, optional: :obj:`None` where no class has two labels, or no node is unlabelled.
+    """
+    graph, communicator, num_classes = task.graph, task.graph.communicator, task.num_classes
+    free = ~task.labelled
+    if int(task.positive_count.max()) < 2 or int(communicator.sum(free.sum())) == 0:
+        return None
+    source = task.sources
+    part = _deal(task, loose_resolvent(graph, source, 1 / (1 + max(rates)), _TOL))
+    parts = communicator.union(part[part >= 0]).tolist()
+    columns = torch.cat([source * (part == k).unsqueeze(1) for k in (-1, *parts)], dim=1)
+    equal = source.new_full((num_classes,), 1 / num_classes, dtype=torch.float64)
+    judged, soft, shares = part >= 0, [], []
+    for rate in rates:
+        diffused = loose_resolvent(graph, columns, 1 / (1 + rate), _TOL).view(-1, 1 + len(parts), num_classes)
+        held = torch.zeros(source.shape, dtype=torch.float64, device=source.device)
+        counts = torch.zeros(num_classes, dtype=torch.float64, device=source.device)
+        for place, number in enumerate(parts, start=1):
+            # The sum of the others, not the whole without this part: what nothing reaches must be zero to the last bit.
+            rest = diffused[:, [k for k in range(1 + len(parts)) if k != place]].sum(dim=1)
+            alive = rest.abs().sum(dim=1) > 0
+            prob = normalise_masses(rest, task, graph, equal)
+            left = part == number
+            held[left] = prob[left] * alive[left].unsqueeze(1)
+            chosen = torch.bincount(prob[free & alive].argmax(dim=1), minlength=num_classes)
+            share, size = communicator.sums(chosen.double(), left.sum().double().view(1))
+            counts += size * share / share.sum().clamp(min=1)
+        soft.append(communicator.gather(held[judged].view(-1))[0].view(-1, num_classes))
+        shares.append(counts / counts.sum().clamp(min=1))
+    y = communicator.gather(task.y[judged])[0]
+    return HeldOut(tuple(rates), torch.stack(soft), y, torch.stack(shares))
+
+
+def _deal(task: LabelTask, evidence: Tensor) -> Tensor:
+    """The part of every labelled node, round and round in the order of the evidence for its class; -1 for nodes that
+    have no label or the only one of their class."""
+    communicator, own, count = task.graph.communicator, task.labelled.nonzero().view(-1), task.positive_count
+    y = task.y[own]
+    value, begin = communicator.gather(evidence[own, y].double())
+    group = communicator.gather(y)[0]
+    order = value.argsort(stable=True)
+    order = order[group[order].argsort(stable=True)]
+    before = count.cumsum(0) - count
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    dealt = torch.where(count[group] > 1, (place - before[group]) % FOLDS, -1)
+    part = torch.full_like(task.y, -1)
+    part[own] = dealt[begin : begin + len(own)]
+    return part
