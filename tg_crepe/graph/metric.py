@@ -20,8 +20,8 @@ METRICS = ("auto", "cosine", "euclidean")
 #: so many times the standard deviation of the median one.
 _FEW_COLUMNS, _WIDE = 3.0, 5.0
 
-#: A graph has hubs when the skewness of its k-occurrence is above this ("moderately skewed").
-_HUBS = 0.5
+#: A graph has hubs when the skewness of its k-occurrence is above this: by convention, "highly skewed".
+_HUBS = 1.0
 
 #: Standard errors by which another metric must have fewer hubs.
 _CLEARLY = 3.0
@@ -93,14 +93,14 @@ def choose_metric(x: Tensor) -> Placement:
     2. Else the metric is the cosine where it removes hubs, rows that are neighbours of very many others:
 
        .. math::
-           S_\text{euclidean} > \tfrac{1}{2} \quad \text{and} \quad
+           S_\text{euclidean} > 1 \quad \text{and} \quad
            S_\text{cosine} < S_\text{euclidean} - 3 \sqrt{6 / n},
 
        with :math:`S` the skewness of how often a row is among the 10 nearest of the others and :math:`\sqrt{6/n}` its
        standard error. Hubs are an effect of many dimensions and of lengths that say nothing (Radovanović, Nanopoulos
        and Ivanović, 2010), as embeddings of text and images have them. In few dimensions there are none, and there
        the direction alone would throw a whole dimension away.
-    3. Else it is Euclidean, on the features as they are.
+    3. Else it is Euclidean, on the features as they are; for rows of one length that is the graph of the cosine too.
 
     Hubs are counted among at most 2,000 rows, spread evenly along a fixed projection of all. Neither the order of the
     rows nor a common factor of all columns changes the choice.
