@@ -32,7 +32,8 @@ def place(X: Any, metric: str, factor: np.ndarray | None) -> Any:
 def choose_sparse(X: Any) -> Placement:
     """The choice of :func:`~tg_crepe.graph.metric.choose_metric` for a sparse matrix, which is never made dense."""
     scale = power_of_two(float(abs(X).max()))
-    X = X.astype(np.float64) / scale
+    X = sparse.csr_array(X, dtype=np.float64) / scale
+    X.sum_duplicates()
     mean = np.asarray(X.mean(axis=0)).ravel()
     # The entries that are stored, then the zeros, each of which is as far from the mean as the mean is large.
     deviation = X.copy()
