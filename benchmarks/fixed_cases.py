@@ -58,6 +58,7 @@ class Problem(NamedTuple):
 
 
 def _problem(x: np.ndarray, y: np.ndarray, mask: np.ndarray, k: int = 10, **options: Any) -> Problem:
+    options = {"metric": "cosine", **options}
     edge_index, edge_weight = knn_graph(torch.from_numpy(x).to(options.pop("dtype", torch.float32)), k, **options)
     return Problem(torch.from_numpy(y), edge_index, torch.from_numpy(mask), edge_weight)
 

@@ -42,7 +42,7 @@ def measure(seeds: range) -> Iterator[dict[str, object]]:
         for name, split, x, y, held_out in cases(seed):
             truth = y[torch.from_numpy(~held_out)]
             mask = choose_labels(truth, split, seed).numpy()
-            model = CrepeClassifier().fit(x[~held_out], np.where(mask, truth.numpy(), -1))
+            model = CrepeClassifier(metric="euclidean").fit(x[~held_out], np.where(mask, truth.numpy(), -1))
             start = time.perf_counter()
             predicted = model.predict(x[held_out])
             yield {

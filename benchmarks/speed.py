@@ -190,7 +190,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*no pseudo-label.*")
     size, repeats = (7_000, 2) if options.quick else (70_000, options.repeats)
     x, y = fashion.load(size)
-    graph = knn_graph(x, k=20)
+    graph = knn_graph(x, k=20, metric="cosine")
     mask = fashion.choose_labels(y, size // 1000, seed=0)
     rows = time_calls({**our_models(y, graph, mask), **peers(y, graph, mask, x)}, repeats, y, mask)
     iterations = time_iterations(graph, [2, 10, 14, 100], 3 * repeats)

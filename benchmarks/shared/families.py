@@ -50,14 +50,14 @@ class Family:
         return int(self.y.max()) + 1
 
 
-#: Features, classes and the metric that fits them: cosine for embeddings, Euclidean for standardised columns.
+#: Features, classes and what fits them: cosine for embeddings, Euclidean, or that of standardised columns for tables.
 Rows = tuple[np.ndarray, np.ndarray, str]
 
 
 def _staged(name: str, metric: str, binary: bool = False) -> Rows:
     with np.load(features.data_folder() / "families" / f"{name}.npz", allow_pickle=False) as file:
         x, y = file["x"].astype(np.float32), file["y"].astype(np.int64)
-    return _standardise(x) if metric == "euclidean" else x, (y > 0).astype(np.int64) if binary else y, metric
+    return x, (y > 0).astype(np.int64) if binary else y, metric
 
 
 def _standardise(x: np.ndarray) -> np.ndarray:
@@ -73,14 +73,14 @@ def _keel(name: str, group: str = "balanced") -> Rows:
     text = Path(package.origin).parent.joinpath("data", group, "raw", f"{name}.dat").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line and line[0] != "@"]
     x = np.array([[float(cell) for cell in row[:-1]] for row in rows], dtype=np.float32)
-    return _standardise(x), np.unique([row[-1] for row in rows], return_inverse=True)[1], "euclidean"
+    return x, np.unique([row[-1] for row in rows], return_inverse=True)[1], "standardised"
 
 
 def _sklearn(name: str) -> Rows:
     from sklearn import datasets
 
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return _standardise(x.astype(np.float32)), y, "euclidean"
+    return x.astype(np.float32), y, "standardised"
 
 
 def _benchmark(name: str) -> Rows:
@@ -108,7 +108,7 @@ FEATURES: dict[str, Callable[[], Rows]] = {
     "solar cells": lambda: _staged("solar_cells_efficientnet", "cosine"),
     "solar cells, 2 classes": lambda: _staged("solar_cells_efficientnet", "cosine", binary=True),
     "TREC": lambda: _staged("trec_minilm", "cosine"),
-    "segment": lambda: _staged("segment_tabular", "euclidean"),
+    "segment": lambda: _staged("segment_tabular", "standardised"),
     "wine": lambda: _sklearn("wine"),
     "breast cancer": lambda: _sklearn("breast_cancer"),
     "iris": lambda: _sklearn("iris"),
@@ -148,6 +148,8 @@ def load_family(name: str) -> Family:
     if name in GRAPHS:
         return _given_graph(name)
     x, y, metric = (FEATURES | UNSEEN)[name]()
+    if metric == "standardised":
+        x, metric = _standardise(x), "euclidean"
     if len(y) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(len(y), MOST_ROWS, replace=False))
         x, y = x[rows], y[rows]

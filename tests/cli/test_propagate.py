@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from html import unescape
 
 import numpy as np
@@ -16,7 +17,7 @@ pytest.importorskip("pyarrow", reason="tables need the extra 'cli'")
 import pyarrow
 import pyarrow.parquet
 
-from tg_crepe import ConvergenceWarning, CrepePropagation, knn_graph
+from tg_crepe import ConvergenceWarning, CrepePropagation, GraphWarning, knn_graph
 from tg_crepe.cli.app import run
 from tg_crepe.runs import RunFolder
 
@@ -57,6 +58,36 @@ def test_the_numbers_are_those_of_the_library(table):
     found = np.array([[float(row[f"prob_{name}"]) for name in SORTED] for row in rows], np.float32)
     np.testing.assert_array_equal(found, result.prob.numpy())
     np.testing.assert_array_equal(np.array([row["certainty"] for row in rows], np.float32), result.certainty.numpy())
+
+
+@pytest.mark.parametrize("kind", ["clouds", "table", "directions"])
+def test_the_labels_are_those_of_the_estimator_by_default(kind, tmp_path, capsys):
+    pytest.importorskip("sklearn", reason="the estimators need the extra 'sklearn'")
+    from tg_crepe.sklearn import CrepeClassifier
+
+    rng, y = np.random.default_rng(0), np.arange(300) % 3
+    x = np.array([[0, 0, 0], [3, 0, 0], [0, 3, 0]])[y] + rng.normal(size=(300, 3))
+    if kind == "table":
+        x = x * [1, 1000, 0.01]
+    elif kind == "directions":
+        x = rng.normal(size=(3, 40))[y] + 1.5 * rng.normal(size=(300, 40))
+        x = x * rng.lognormal(sigma=0.3, size=(300, 1))
+    np.save(tmp_path / "x.npy", x.astype(np.float32))
+    labels = "".join(f"{i},{y[i]}\n" for i in range(12))
+    (tmp_path / "labels.csv").write_text(f"id,label\n{labels}")
+    line = [str(tmp_path / "x.npy"), "--labels", str(tmp_path / "labels.csv"), "-o", str(tmp_path / "out.csv")]
+    assert run(["propagate", *line, "--run", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().err
+    assert told.count("\n") == told.count("warning: columns of 'x' are of very different scale") == (kind == "table")
+    chosen = {"clouds": "euclidean", "table": "euclidean, standardised columns", "directions": "cosine"}[kind]
+    assert RunFolder.open(tmp_path / "run").info["settings"]["metric"] == chosen
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphWarning)
+        model = CrepeClassifier().fit(x.astype(np.float32), np.where(np.arange(300) < 12, y, -1))
+    rows = read_csv(tmp_path / "out.csv")
+    assert [row["label"] for row in rows] == [str(label) for label in model.transduction_]
+    found = np.array([[float(row[f"prob_{c}"]) for c in range(3)] for row in rows])
+    np.testing.assert_allclose(found, model.label_distributions_, atol=1e-6)
 
 
 def write_features(folder, ending: str, ids: bool) -> None:

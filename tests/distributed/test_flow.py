@@ -82,7 +82,7 @@ def test_the_flow_on_many_nodes_is_that_of_one_process(dtype, data_root):
 def fashion(root: os.PathLike[str], dtype: torch.dtype) -> SharedProblem:
     """20,000 Fashion-MNIST images as raw pixels, five labels per class."""
     x, y = fashion_images(root)
-    edge_index, edge_weight = knn_graph(x.to(dtype), 20)
+    edge_index, edge_weight = knn_graph(x.to(dtype), 20, "cosine")
     mask = torch.zeros(20_000, dtype=torch.bool)
     for label in range(10):
         mask[(y == label).nonzero().view(-1)[:5]] = True

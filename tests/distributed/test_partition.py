@@ -14,12 +14,13 @@ from small_graphs import barbell, disjoint, path, star
 
 pytest.importorskip("pymetis", reason="partitions need the extra 'distributed'")
 
-from tg_crepe import knn_graph
+from tg_crepe import GraphWarning, knn_graph
 from tg_crepe.distributed import (
     Manifest,
     NodeLabels,
     PartitionReport,
     ShardError,
+    build_graph,
     feature_files,
     open_shard,
     partition_features,
@@ -84,7 +85,7 @@ def test_parts_of_features_hold_every_row_once_with_its_label_and_name(tmp_path)
     np.save(tmp_path / "x.npy", x)
     names = np.array([f"n{i}" for i in range(len(x))])
     labels = NodeLabels(np.where(np.arange(len(x)) < 100, group, -1), tuple("abcdef"), names)
-    found = partition_features(tmp_path / "x.npy", tmp_path / "shards", 3, k=7, labels=labels)
+    found = partition_features(tmp_path / "x.npy", tmp_path / "shards", 3, k=7, metric="cosine", labels=labels)
     manifest = Manifest.read(tmp_path / "shards")
     assert (manifest.parts, manifest.num_nodes, manifest.num_features) == (3, 1200, 8)
     assert (manifest.k, manifest.metric, manifest.dtype, manifest.class_names) == (
@@ -103,6 +104,49 @@ def test_parts_of_features_hold_every_row_once_with_its_label_and_name(tmp_path)
         assert np.array_equal(part["names"], names[found.owner == rank])
         with pytest.raises(ShardError, match="its graph must be built first"):
             open_shard(tmp_path / "shards", rank, 3)
+
+
+def table() -> np.ndarray:
+    """Columns with units of their own, one of them constant."""
+    x, _ = features(600)
+    return x * np.array([1, 2000, 0.01, 5, 0, 1, 1, 30], np.float32) + 7
+
+
+def directions() -> np.ndarray:
+    """Groups of directions with lengths that say nothing."""
+    rng = np.random.default_rng(100)
+    x = rng.normal(size=(6, 40))[np.arange(600) % 6] + 1.2 * rng.normal(size=(600, 40))
+    return (x * rng.lognormal(sigma=0.5, size=(600, 1))).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("make", "metric", "scaled"),
+    [(table, "euclidean", True), (directions, "cosine", False), (lambda: features(600)[0], "euclidean", False)],
+)
+@pytest.mark.filterwarnings("ignore:columns of 'x'")
+def test_the_metric_is_chosen_once_as_on_one_machine_and_kept(tmp_path, monkeypatch, make, metric, scaled):
+    monkeypatch.setattr(feature_files, "_BLOCK", 0.004)  # about a hundred rows
+    x = make()
+    partition_features(x, tmp_path / "shards", 1, k=7)
+    manifest = Manifest.read(tmp_path / "shards")
+    assert (manifest.metric, manifest.factor is not None) == (metric, scaled)
+    build_graph(tmp_path / "shards")
+    shard = open_shard(tmp_path / "shards", 0, 1)
+    edge_index, edge_weight = knn_graph(torch.from_numpy(x), 7)
+    order = (edge_index[0] * len(x) + edge_index[1]).argsort()
+    assert torch.equal(shard.col.long(), edge_index[1, order])
+    assert torch.equal(shard.weight, edge_weight[order])
+
+
+def test_standardised_columns_are_said_once_and_decide_who_lies_together(tmp_path):
+    x, group = features(centers=4)
+    x = np.concatenate([x, 1e4 * np.random.default_rng(100).normal(size=(len(x), 1)).astype(np.float32)], axis=1)
+    with pytest.warns(GraphWarning, match="very different scale") as record:
+        found = partition_features(x, tmp_path / "shards", 4, k=10)
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    assert found.cut < 0.05
+    assert all(np.bincount(found.owner[group == i]).max() > 250 for i in range(4))
 
 
 def test_a_partition_depends_on_its_seed_alone(tmp_path):

@@ -17,6 +17,7 @@ from tg_crepe.distributed import ring_neighbors as search
 from tg_crepe.distributed.feature_files import FeatureRows, write_features
 from tg_crepe.distributed.ring import Ring
 from tg_crepe.graph import neighbors
+from tg_crepe.graph.metric import Placement
 
 
 def moons() -> np.ndarray:
@@ -55,7 +56,7 @@ def write_rows(folder: Path, x: np.ndarray, k: int, metric: str, parts: int) -> 
     owner = np.random.default_rng(101).integers(0, parts, len(x))
     owner[owner == 1] = np.where(np.arange(len(x)) % 2, 1, 0)[owner == 1]  # parts of different sizes
     folder.mkdir(parents=True)
-    write_features(folder, FeatureRows(x), owner, parts, k, metric, NodeLabels(np.arange(len(x)) % 4))
+    write_features(folder, FeatureRows(x), owner, parts, k, Placement(metric), NodeLabels(np.arange(len(x)) % 4))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def built(tmp_path_factory) -> Path:
     (folder / "2" / "missing" / "part-00001" / "x.npy").unlink()
     (folder / "2" / "nan").mkdir()
     x = np.where(np.arange(300) == 299, np.nan, 1.0)[:, None]
-    write_features(folder / "2" / "nan", FeatureRows(x), np.arange(300) // 150, 2, 5, "cosine", NodeLabels())
+    write_features(folder / "2" / "nan", FeatureRows(x), np.arange(300) // 150, 2, 5, Placement("cosine"), NodeLabels())
     build_all(folder, WORLDS)
     return folder
 
@@ -173,8 +174,8 @@ def test_hard_data_are_searched_as_on_one_machine(monkeypatch, name, metric):
     x, k = torch.from_numpy(HARD[name]), 7
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
-        found = search.ring_neighbors(Ring(), x, torch.arange(len(x)), k, metric)
-    points = search.unit_rows(x, warn=False) if metric == "cosine" else x
+        found = search.ring_neighbors(Ring(), x, torch.arange(len(x)), k, Placement(metric))
+    points = Placement(metric).place(x)
     neighbor, distance = neighbors.nearest_neighbors(points, k, "torch", 64.0)
     assert torch.equal(found.neighbor, neighbor)
     assert torch.equal(found.distance, distance)
@@ -183,9 +184,9 @@ def test_hard_data_are_searched_as_on_one_machine(monkeypatch, name, metric):
 
 def test_without_faiss_the_edges_are_the_same(monkeypatch):
     x = torch.from_numpy(moons())
-    with_faiss = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, "euclidean")
+    with_faiss = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, Placement("euclidean"))
     monkeypatch.setattr(search, "available", lambda _: False)
-    without = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, "euclidean")
+    without = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, Placement("euclidean"))
     assert all(torch.equal(a, b) for a, b in zip(with_faiss, without, strict=True))
 
 
@@ -195,13 +196,13 @@ def test_a_search_less_precise_than_it_should_be_does_not_reach_the_edges(monkey
         return lambda queries, count: exact(queries.half().float(), count)
 
     x = torch.from_numpy(digits()[:500])
-    expected = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, "cosine")
+    expected = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, Placement("cosine"))
     monkeypatch.setattr(search, "faiss_queries", coarse)
-    found = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, "cosine")
+    found = search.ring_neighbors(Ring(), x, torch.arange(len(x)), 10, Placement("cosine"))
     assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
 def test_zero_rows_are_counted_once():
     x = torch.from_numpy(HARD["zero rows"])
     with pytest.warns(GraphWarning, match=r"20 zero row\(s\) of 'x'"):
-        search.ring_neighbors(Ring(), x, torch.arange(len(x)), 5, "cosine")
+        search.ring_neighbors(Ring(), x, torch.arange(len(x)), 5, Placement("cosine"))

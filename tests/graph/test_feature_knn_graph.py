@@ -24,6 +24,7 @@ def test_the_transform_writes_the_graph_of_the_features():
     "options",
     [
         {"metric": "euclidean"},
+        {"metric": "cosine"},
         {"backend": "torch"},
         {"kernel": "uniform"},
         {"kernel": "cosine"},
@@ -63,7 +64,7 @@ def test_the_given_data_are_not_modified():
 
 
 def test_repr_shows_neighbours_and_metric():
-    assert repr(FeatureKNNGraph()) == "FeatureKNNGraph(k=20, metric='cosine')"
+    assert repr(FeatureKNNGraph()) == "FeatureKNNGraph(k=20, metric='auto')"
     assert repr(FeatureKNNGraph(k=5, metric="euclidean")) == "FeatureKNNGraph(k=5, metric='euclidean')"
 
 
@@ -89,7 +90,7 @@ def test_zero_rows_are_warned_of_once():
     x = features()
     x[:2] = 0
     with pytest.warns(GraphWarning, match=r"2 zero row\(s\)") as record:
-        FeatureKNNGraph(k=3)(Data(x=x))
+        FeatureKNNGraph(k=3, metric="cosine")(Data(x=x))
     assert len(record) == 1
 
 

@@ -79,10 +79,10 @@ def test_weights_follow_the_formula(metric, kernel, symmetrize):
     assert result[1].numel() == np.count_nonzero(expected)
 
 
-def test_defaults_are_twenty_cosine_neighbours_with_gaussian_weights():
-    x = randn(80, 5)
+def test_defaults_are_twenty_neighbours_with_gaussian_weights():
+    x = randn(80, 5)  # few columns of one scale: Euclidean
     np.testing.assert_allclose(
-        dense(*knn_graph(x), 80), oracle(x, 20, "cosine", "gaussian", "max"), rtol=1e-10, atol=1e-14
+        dense(*knn_graph(x), 80), oracle(x, 20, "euclidean", "gaussian", "max"), rtol=1e-10, atol=1e-14
     )
 
 
@@ -150,7 +150,7 @@ def test_the_unit_of_the_features_changes_no_bit(seed, power):
 def test_the_length_of_rows_changes_no_bit_of_the_cosine_graph(seed):
     x = randn(40, 3, seed=seed)
     power = torch.randint(-500, 500, (40, 1), generator=torch.Generator().manual_seed(seed))
-    assert_same(knn_graph(x * 2.0 ** power.double(), 5), knn_graph(x, 5))
+    assert_same(knn_graph(x * 2.0 ** power.double(), 5, "cosine"), knn_graph(x, 5, "cosine"))
 
 
 @given(seed=st.integers(0, 10_000))
@@ -238,7 +238,7 @@ def test_zero_rows_are_counted_in_one_warning_under_cosine():
     x = randn(30, 4)
     x[[3, 8, 20]] = 0
     with pytest.warns(GraphWarning, match=r"^3 zero row\(s\) of 'x'") as record:
-        edge_index, edge_weight = knn_graph(x, 5)
+        edge_index, edge_weight = knn_graph(x, 5, "cosine")
     assert len(record) == 1
     assert record[0].filename == __file__
     w = dense(edge_index, edge_weight, 30)
@@ -249,7 +249,7 @@ def test_zero_rows_are_counted_in_one_warning_under_cosine():
 
 def test_zero_rows_alone_are_one_cluster_of_duplicates():
     with pytest.warns(GraphWarning, match=r"^20 zero row\(s\)"):
-        _, edge_weight = knn_graph(torch.zeros(20, 3), 4)
+        _, edge_weight = knn_graph(torch.zeros(20, 3), 4, "cosine")
     assert edge_weight.tolist() == [1.0] * edge_weight.numel()
 
 
@@ -262,7 +262,7 @@ def test_zero_rows_are_ordinary_points_under_the_euclidean_metric():
 
 def test_weights_of_the_cosine_kernel_leave_opposite_points_apart():
     x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [-1.0, 0.0], [-1.0, 0.1]])
-    edge_index, edge_weight = knn_graph(x, 3, kernel="cosine")
+    edge_index, edge_weight = knn_graph(x, 3, "cosine", kernel="cosine")
     assert {tuple(sorted(edge)) for edge in edge_index.t().tolist()} == {(0, 1), (2, 3)}
     torch.testing.assert_close(edge_weight, torch.full((4,), 1 / 1.01**0.5))
 
@@ -324,7 +324,7 @@ def test_features_that_are_not_finite_are_refused_with_their_rows(value):
 @pytest.mark.parametrize(
     ("option", "valid"),
     [
-        ("metric", "'cosine', 'euclidean'"),
+        ("metric", "'auto', 'cosine', 'euclidean'"),
         ("backend", "'auto', 'torch', 'faiss', 'torch_cluster', 'approximate'"),
         ("kernel", "'gaussian', 'cosine', 'uniform'"),
         ("symmetrize", "'max', 'mean', 'mutual'"),

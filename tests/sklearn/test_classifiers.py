@@ -120,7 +120,7 @@ def test_a_precomputed_graph_is_taken_as_it_is(model, moons):
 def test_a_sparse_matrix_gives_the_graph_of_the_dense_one(moons):
     X, _, y = moons
     X = np.where(np.abs(X) < 0.05, 0, X)
-    for metric in ("euclidean", "cosine"):
+    for metric in ("auto", "euclidean", "cosine"):
         dense = CrepeClassifier(n_neighbors=10, metric=metric).fit(X, y)
         thin = CrepeClassifier(n_neighbors=10, metric=metric).fit(sparse.csr_array(X), y)
         np.testing.assert_allclose(thin.label_distributions_, dense.label_distributions_, atol=5e-4)
@@ -158,7 +158,7 @@ def test_score_leaves_unlabelled_rows_out(moons):
     ("estimator", "message"),
     [
         (CrepeClassifier(n_neighbors=0), "'n_neighbors' must be an integer >= 1, got 0"),
-        (CrepeClassifier(metric="manhattan"), "'metric' must be one of 'cosine', 'euclidean'"),
+        (CrepeClassifier(metric="manhattan"), "'metric' must be one of 'auto', 'cosine', 'euclidean'"),
         (CrepeClassifier(affinity="rbf"), "'affinity' must be one of 'knn', 'precomputed'"),
         (CrepeClassifier(class_volume="none"), "'class_volume' must be one of"),
         (EnergyClassifier("magic"), "'magic'"),
@@ -227,3 +227,48 @@ def test_without_scikit_learn_the_import_says_what_to_install(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=r"pip install \"tg-crepe\[sklearn\]\""):
         importlib.import_module("tg_crepe.sklearn")
+
+
+def table_and_directions() -> list[tuple[np.ndarray, str, bool]]:
+    """Three groups in columns of very different scale, in lengths and directions, and in few columns."""
+    rng, group = np.random.default_rng(0), np.arange(300) % 3
+    spread = 4 * np.eye(3, 5)[group] + rng.normal(size=(300, 5))
+    wide = rng.normal(size=(3, 40))[group] + 1.5 * rng.normal(size=(300, 40))
+    wide *= rng.lognormal(sigma=0.3, size=(300, 1))
+    return [(spread * [1, 1000, 0.01, 1, 0], "euclidean", True), (wide, "cosine", False), (spread, "euclidean", False)]
+
+
+@pytest.mark.filterwarnings("ignore:columns of 'x'")
+@pytest.mark.parametrize("case", range(3))
+def test_the_metric_is_chosen_when_fitting_and_kept_for_new_points(case):
+    X, metric, scaled = table_and_directions()[case]
+    y = np.where(np.arange(300) < 30, np.arange(300) % 3, -1)
+    model = CrepeClassifier(n_neighbors=10).fit(X, y)
+    assert (model.metric_, model.factor_ is not None) == (metric, scaled)
+    points = StandardScaler().fit_transform(X) if scaled else X
+    named = CrepeClassifier(n_neighbors=10, metric=metric).fit(points, y)
+    np.testing.assert_array_equal(model.transduction_, named.transduction_)
+    np.testing.assert_allclose(model.label_distributions_, named.label_distributions_, atol=1e-3)
+    new = X[:50] * 1.01
+    new_points = StandardScaler().fit(X).transform(new) if scaled else new
+    np.testing.assert_allclose(model.predict_proba(new), named.predict_proba(new_points), atol=1e-3)
+    np.testing.assert_array_equal(model.predict(X), model.transduction_)
+    assert (pickle.loads(pickle.dumps(model)).predict(new) == model.predict(new)).all()
+    thin = CrepeClassifier(n_neighbors=10).fit(sparse.csr_array(X), y)
+    assert (thin.metric_, thin.factor_ is not None) == (metric, scaled)
+    if scaled:
+        np.testing.assert_allclose(thin.factor_, model.factor_, rtol=1e-6)
+        np.testing.assert_allclose(model.factor_[:4], 1 / X.std(axis=0)[:4], rtol=1e-6)
+        assert model.factor_[4] == 0
+    np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(new)), model.predict_proba(new), atol=1e-3)
+
+
+def test_standardised_columns_are_said_once():
+    X = table_and_directions()[0][0]
+    y = np.where(np.arange(300) < 30, np.arange(300) % 3, -1)
+    for given in (X, sparse.csr_array(X)):
+        with pytest.warns(GraphWarning, match="very different scale") as record:
+            EnergyClassifier(n_neighbors=10).fit(given, y)
+        assert len(record) == 1
+        assert record[0].filename == __file__
+    EnergyClassifier(n_neighbors=10, metric="euclidean").fit(X, y)  # a warning would be an error here

@@ -111,7 +111,7 @@ def test_the_two_copies_of_the_dual_stay_exact_negatives(num_classes, dtype):
 @needs_numba
 def test_number_of_threads_changes_no_bit():
     x = torch.randn(6000, 8, generator=torch.Generator().manual_seed(0))
-    edge_index, edge_weight = knn_graph(x, 20)
+    edge_index, edge_weight = knn_graph(x, 20, "cosine")
     half = edge_weight.numel() // 2  # every edge once comes first
     graph = CanonicalGraph(edge_index[:, :half], edge_weight[:half], 6000)
     y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()

@@ -50,7 +50,7 @@ class NearestCentre(LabelSource):
     [
         ("crepe", EnergyLabels, "EnergyLabels(FeatureKNNGraph(k=7, metric='cosine'), CrepePropagation("),
         (LGC(), EnergyLabels, "EnergyLabels(FeatureKNNGraph(k=7, metric='cosine'), LGC("),
-        (FeatureKNNGraph(k=3), EnergyLabels, "EnergyLabels(FeatureKNNGraph(k=3, metric='cosine'))"),
+        (FeatureKNNGraph(k=3), EnergyLabels, "EnergyLabels(FeatureKNNGraph(k=3, metric='auto'))"),
         ("network", NetworkLabels, "NetworkLabels()"),
         ("none", NoLabels, "NoLabels()"),
     ],
@@ -71,7 +71,7 @@ def test_what_is_no_source_is_refused():
 
 
 def test_the_default_is_the_graph_and_the_energy_as_one_transform():
-    spelt_out = T.Compose([FeatureKNNGraph(k=CONFIG.k), CrepePropagation()])
+    spelt_out = T.Compose([FeatureKNNGraph(k=CONFIG.k, metric="cosine"), CrepePropagation()])
     named, given = fit(source="crepe"), fit(source=spelt_out, k=2)  # 'k' is that of the default graph alone
     assert numbers(named.history) == numbers(given.history)
     assert all(torch.equal(value, weights(given)[name]) for name, value in weights(named).items())

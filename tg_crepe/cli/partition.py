@@ -35,7 +35,7 @@ def partition(
         typer.Option(help="A csv file id,label; blank or absent means unlabelled. Ids of rows without name: 0, 1, …"),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph of features.")] = 20,
-    metric: Annotated[str, typer.Option(help="cosine or euclidean, for features.")] = "cosine",
+    metric: Annotated[str, typer.Option(help="auto, cosine or euclidean, for features.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="The seed.")] = 0,
     force: Force = False,
     as_json: Json = False,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.graph.metric import Placement
     from tg_crepe.models import PropagationResult
 
 
@@ -46,7 +47,7 @@ def propagate(
     ] = None,
     model: Annotated[str, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = "crepe",
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
-    metric: Annotated[str, typer.Option(help="cosine or euclidean.")] = "cosine",
+    metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
     backbone: Annotated[str | None, typer.Option(help="The network for an image folder, such as resnet18.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Its weights.")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Pixels per side that images are brought to.")] = None,
@@ -93,14 +94,14 @@ def propagate(
         nodes, known = _read(features, labels, backbone, checkpoint, size, channels)
         true = _read_truth(truth, labels, nodes, known)
     with progress.status("graph of the nearest neighbours"):
-        graph = _make_graph(nodes, k, metric)
+        placement, graph = _make_graph(nodes, k, metric)
     with progress.status(f"pseudo-labels by {type(energy).__name__}"):
         result = solve(energy, known, graph)
     with progress.status("writing"):
         write_columns(_columns(nodes, known, result), out)
         if run is not None:
-            settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy), "metric": metric}
-            with stage_run(run, "propagate", {**settings, "k": k}, force=force) as folder:
+            settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy)}
+            with stage_run(run, "propagate", {**settings, "metric": str(placement), "k": k}, force=force) as folder:
                 write_propagation(folder, nodes, known, true, graph, result)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if result.status != "converged":
@@ -141,12 +142,16 @@ def _read(
     return nodes, labels_of_folders(nodes) if labels is None else read_labels(labels, nodes.ids)
 
 
-def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Tensor, Tensor]:
+def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[Tensor, Tensor]]:
+    """The metric as it was chosen, and the graph."""
     import torch
 
     from tg_crepe.graph import knn_graph
+    from tg_crepe.graph.metric import find_placement
 
-    return knn_graph(torch.from_numpy(nodes.x), k, metric)
+    x = torch.from_numpy(nodes.x)
+    placement = find_placement(x, metric)
+    return placement, knn_graph(x, k, placement)
 
 
 def _read_truth(truth: str | None, labels: Path | None, nodes: Features, known: NodeLabels) -> np.ndarray | None:

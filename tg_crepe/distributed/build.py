@@ -14,6 +14,7 @@ from tg_crepe.distributed.ring_neighbors import RingNeighbors, ring_neighbors
 from tg_crepe.distributed.shard import Shard, shard_of_rows
 from tg_crepe.distributed.shard_files import read_part, write_graph
 from tg_crepe.graph.knn import neighbor_weight
+from tg_crepe.graph.metric import Placement
 
 
 def build_graph(folder: str | os.PathLike[str]) -> PartitionReport:
@@ -47,7 +48,8 @@ def build_graph(folder: str | os.PathLike[str]) -> PartitionReport:
     if manifest.report is not None:
         return PartitionReport.from_dict(manifest.report)
     x, node_id = arrays["x"], arrays["node_id"]
-    near = ring_neighbors(ring, x, node_id, int(manifest.k or 0), str(manifest.metric))
+    factor = None if manifest.factor is None else torch.tensor(manifest.factor, dtype=torch.float64)
+    near = ring_neighbors(ring, x, node_id, int(manifest.k or 0), Placement(str(manifest.metric), factor))
     shard = _symmetric_shard(ring, node_id, manifest.num_nodes, near, x.dtype)
     records = ring.gather(ring.together(lambda: write_graph(place, shard)))
     report = PartitionReport(ring.gather(ShardSize.of(shard)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from tg_crepe.distributed.manifest import Manifest, ShardError, file_record, part_name
 from tg_crepe.distributed.shard_files import write_part
+from tg_crepe.graph.metric import Placement
 
 #: MiB of features that are read at a time, and rows at most.
 _BLOCK, _MOST_ROWS = 32, 65536
@@ -86,7 +87,7 @@ class NodeLabels:
 
 
 def write_features(
-    folder: Path, rows: FeatureRows, owner: np.ndarray, parts: int, k: int, metric: str, labels: NodeLabels
+    folder: Path, rows: FeatureRows, owner: np.ndarray, parts: int, k: int, placement: Placement, labels: NodeLabels
 ) -> None:
     """Writes the features of every rank to its part of a folder, a block at a time, and then the manifest.
 
@@ -96,7 +97,7 @@ def write_features(
         owner (numpy.ndarray): The rank of every row, of shape :obj:`[num_nodes]`.
         parts (int): The number of ranks.
         k (int): The number of neighbours of the graph to come.
-        metric (str): Its metric.
+        placement (Placement): Its metric.
         labels (NodeLabels): Labels and names.
     """
     files: dict[str, dict[str, Any]] = {}
@@ -121,7 +122,8 @@ def write_features(
         num_features=rows.num_features,
         dtype="float32",
         k=k,
-        metric=metric,
+        metric=placement.metric,
+        factor=None if placement.factor is None else tuple(placement.factor.tolist()),
         num_classes=labels.num_classes,
         class_names=labels.class_names,
         files=files,

@@ -27,7 +27,9 @@ class Manifest:
         num_features (int, optional): The length of a row of features; :obj:`None` for a graph without features.
         dtype (str): The floating type of the features and of the weights, such as :obj:`"float32"`.
         k (int, optional): The number of neighbours of the graph that is, or is to be, built from the features.
-        metric (str, optional): Its metric.
+        metric (str, optional): Its metric, :obj:`"cosine"` or :obj:`"euclidean"`.
+        factor (tuple, optional): What the columns are multiplied by before distances are taken
+            (:class:`~tg_crepe.graph.metric.Placement`); :obj:`None` where they stay as they are.
         num_classes (int, optional): The number of classes; :obj:`None` without labels.
         multi_label (bool): Whether the columns of ``y`` are findings on their own.
         class_names (tuple): The names of the classes; empty where they are numbers.
@@ -42,6 +44,7 @@ class Manifest:
     dtype: str
     k: int | None = None
     metric: str | None = None
+    factor: tuple[float, ...] | None = None
     num_classes: int | None = None
     multi_label: bool = False
     class_names: tuple[str, ...] = ()
@@ -64,6 +67,8 @@ class Manifest:
             version = content.pop("version")
             if version != VERSION:
                 raise ShardError(f"'{path}' must be of version {VERSION}, got {version!r}")
+            factor = content.get("factor")
+            content["factor"] = None if factor is None else tuple(map(float, factor))
             return Manifest(**{**content, "class_names": tuple(content["class_names"])})
         except ShardError:
             raise

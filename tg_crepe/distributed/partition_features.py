@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +20,8 @@ from tg_crepe._optional import require
 from tg_crepe.distributed.feature_files import FeatureRows, NodeLabels, write_features
 from tg_crepe.distributed.manifest import ShardError
 from tg_crepe.distributed.partition import check_parts, metis
-from tg_crepe.graph.knn import METRICS
+from tg_crepe.graph.metric import METRICS, Placement, choose_placement, describe_columns, squared_distances
+from tg_crepe.warnings import GraphWarning
 
 #: Cells per part: the more, the more even and the nearer to the shape of the data the parts are.
 _CELLS_PER_PART = 64
@@ -61,15 +64,15 @@ def partition_features(
     folder: str | os.PathLike[str],
     parts: int,
     k: int = 20,
-    metric: str = "cosine",
+    metric: str = "auto",
     labels: NodeLabels | None = None,
     seed: int = 0,
 ) -> FeaturePartition:
     """Divides rows of features among ranks by where they lie, and writes a folder with one part per rank.
 
     Mini-batch k-means finds many small cells, which are packed onto the ranks by size and nearness. The features are
-    read in blocks, from front to back twice, and never held as a whole. The graph is built from the folder later, by
-    all ranks together (:func:`~tg_crepe.distributed.build_graph`).
+    read in blocks, from front to back a few times, and never held as a whole. The graph is built from the folder
+    later, by all ranks together (:func:`~tg_crepe.distributed.build_graph`).
 
     .. code-block:: python
 
@@ -81,7 +84,8 @@ def partition_features(
         folder (path-like): The folder to write; one that is there is replaced when the new one is whole.
         parts (int): The number of ranks.
         k (int, optional): The number of neighbours of the graph to come. (default: :obj:`20`)
-        metric (str, optional): Its metric, :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
+        metric (str, optional): Its metric, :obj:`"cosine"`, :obj:`"euclidean"`, or :obj:`"auto"`, which is chosen once,
+            as by :func:`~tg_crepe.knn_graph`, and kept in the manifest. (default: :obj:`"auto"`)
         labels (NodeLabels, optional): Labels and names of the nodes. (default: :obj:`None`)
         seed (int, optional): The seed. (default: :obj:`0`)
     """
@@ -89,12 +93,15 @@ def partition_features(
     rows = FeatureRows(features if isinstance(features, np.ndarray) else Path(features))
     check_count("k", k, high=rows.num_nodes - 1, high_name="num_nodes - 1")
     check_parts(parts, rows.num_nodes)
-    cells = find_cells(rows, parts, metric, seed)
+    placement = _choose_placement(rows) if metric == "auto" else Placement(metric)
+    if placement.note:
+        warnings.warn(placement.note, GraphWarning, stacklevel=2)
+    cells = find_cells(rows, parts, placement, seed)
     owner = cells.pack(parts, seed)
     with atomic_folder(Path(folder)) as unfinished:
-        write_features(unfinished, rows, owner, parts, k, metric, labels or NodeLabels())
+        write_features(unfinished, rows, owner, parts, k, placement, labels or NodeLabels())
     size = np.bincount(owner, minlength=parts)
-    cut = estimate_cut(rows, owner, k, metric, seed)
+    cut = estimate_cut(rows, owner, k, placement, seed)
     return FeaturePartition(owner, cells.near.shape[0], cut, float(size.max() / size.mean()))
 
 
@@ -119,7 +126,7 @@ class Cells(NamedTuple):
         return metis(self.near.indptr, self.near.indices, size, self.near.data, parts, seed)[self.cell]
 
 
-def find_cells(rows: FeatureRows, parts: int, metric: str, seed: int) -> Cells:
+def find_cells(rows: FeatureRows, parts: int, placement: Placement, seed: int) -> Cells:
     """Divides rows into cells by mini-batch k-means, a block of rows at a time.
 
     The centres are learnt from random rows, then every row goes to its nearest one. Two cells are near each other
@@ -128,18 +135,18 @@ def find_cells(rows: FeatureRows, parts: int, metric: str, seed: int) -> Cells:
     Args:
         rows (FeatureRows): The rows.
         parts (int): The number of parts that the cells are for.
-        metric (str): :obj:`"cosine"` or :obj:`"euclidean"`.
+        placement (Placement): The metric.
         seed (int): The seed.
     """
     count = max(parts, min(_CELLS_PER_PART * parts, rows.num_nodes // _ROWS_PER_CELL))
-    centre = torch.from_numpy(_learn_centres(rows, count, metric, seed))
+    centre = torch.from_numpy(_learn_centres(rows, count, placement, seed))
     norm = centre.square().sum(dim=1)
     cell = np.empty(rows.num_nodes, np.int32)
     votes = csr_matrix((count, count), dtype=np.int64)
     step = max(1, _DISTANCES * 2**20 // (4 * count))
     for start, block in tqdm(rows.blocks(), "cells", unit="block", delay=3, disable=None, leave=False):
         _check_finite(block, np.arange(start, start + len(block)))
-        points = torch.from_numpy(_place(block, metric)).split(step)
+        points = torch.from_numpy(_place(block, placement)).split(step)
         squared = (torch.addmm(norm, part, centre.t(), alpha=-2) for part in points)
         nearest = torch.cat([part.topk(min(_VOTES, count), dim=1, largest=False)[1] for part in squared]).numpy()
         cell[start : start + len(block)] = nearest[:, 0]
@@ -170,7 +177,7 @@ def _cut_large(cell: np.ndarray, near: csr_matrix, most: int) -> Cells:
     return Cells(number, near)
 
 
-def _learn_centres(rows: FeatureRows, count: int, metric: str, seed: int) -> np.ndarray:
+def _learn_centres(rows: FeatureRows, count: int, placement: Placement, seed: int) -> np.ndarray:
     """The centres of the cells, float32 of shape :obj:`[num_cells, num_features]`."""
     cluster = require("sklearn.cluster", extra="distributed")
     drawn = min(rows.num_nodes, max(_BATCH, _LEARNT_ROWS * count))
@@ -182,13 +189,29 @@ def _learn_centres(rows: FeatureRows, count: int, metric: str, seed: int) -> np.
         number = np.sort(part)
         block = rows.take(number)
         _check_finite(block, number)
-        kmeans.partial_fit(_place(block, metric))
+        kmeans.partial_fit(_place(block, placement))
     return kmeans.cluster_centers_.astype(np.float32)
 
 
-def _place(block: np.ndarray, metric: str) -> np.ndarray:
-    """Rows where the metric sees them: on the unit sphere for the cosine, except zero rows."""
-    if metric != "cosine":
+def _choose_placement(rows: FeatureRows) -> Placement:
+    """The choice of :func:`~tg_crepe.graph.metric.choose_metric`, from one reading and a few thousand rows."""
+
+    def blocks() -> Iterator[torch.Tensor]:
+        for start, block in rows.blocks():
+            _check_finite(block, np.arange(start, start + len(block)))
+            yield torch.from_numpy(block).double()
+
+    def distances(number: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return squared_distances(torch.from_numpy(rows.take(number.numpy())).double())
+
+    return choose_placement(*describe_columns(blocks()), distances)
+
+
+def _place(block: np.ndarray, placement: Placement) -> np.ndarray:
+    """Rows where the metric sees them, in single precision: on the unit sphere for the cosine, except zero rows."""
+    if placement.factor is not None:
+        return (block * placement.factor.numpy()).astype(np.float32)
+    if placement.metric != "cosine":
         return block
     norm = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
     return (block / np.where(norm > 0, norm, 1)).astype(np.float32)
@@ -201,7 +224,7 @@ def _check_finite(block: np.ndarray, number: np.ndarray) -> None:
         raise ShardError(f"'features' must be finite in single precision, got NaN or infinity in row {bad[0]}")
 
 
-def estimate_cut(rows: FeatureRows, owner: np.ndarray, k: int, metric: str, seed: int) -> float:
+def estimate_cut(rows: FeatureRows, owner: np.ndarray, k: int, placement: Placement, seed: int) -> float:
     r"""The share of the edges to nearest neighbours that will be between two ranks, from a random sample :math:`S`.
 
     .. math::
@@ -211,16 +234,16 @@ def estimate_cut(rows: FeatureRows, owner: np.ndarray, k: int, metric: str, seed
         rows (FeatureRows): The features.
         owner (numpy.ndarray): The rank :math:`r_i` of every row, of shape :obj:`[num_nodes]`.
         k (int): The number of neighbours.
-        metric (str): :obj:`"cosine"` or :obj:`"euclidean"`.
+        placement (Placement): The metric.
         seed (int): The seed of the sample.
     """
     drawn = min(_SAMPLE, rows.num_nodes)
     sample = np.sort(np.random.default_rng(seed).choice(rows.num_nodes, drawn, replace=False))
-    query = torch.from_numpy(_place(rows.take(sample), metric))
+    query = torch.from_numpy(_place(rows.take(sample), placement))
     best = torch.full((len(sample), k), float("inf"))
     foreign = torch.zeros(len(sample), k, dtype=torch.bool)
     for start, block in rows.blocks():
-        point = torch.from_numpy(_place(block, metric))
+        point = torch.from_numpy(_place(block, placement))
         squared = torch.addmm(point.square().sum(dim=1), query, point.t(), alpha=-2)
         inside = np.flatnonzero((sample >= start) & (sample < start + len(block)))
         squared[inside, sample[inside] - start] = float("inf")  # nobody is their own neighbour

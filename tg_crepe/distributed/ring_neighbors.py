@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 from tg_crepe._checks import check_finite_rows
 from tg_crepe._optional import available
 from tg_crepe.distributed.ring import Ring
-from tg_crepe.graph.knn import unit_rows
+from tg_crepe.graph.metric import Placement
 from tg_crepe.graph.neighbors import (
     SPARE,
     faiss_queries,
@@ -44,7 +44,7 @@ class RingNeighbors(NamedTuple):
     distance: Tensor
 
 
-def ring_neighbors(ring: Ring, x: Tensor, node_id: Tensor, k: int, metric: str) -> RingNeighbors:
+def ring_neighbors(ring: Ring, x: Tensor, node_id: Tensor, k: int, placement: Placement) -> RingNeighbors:
     r"""The exact :math:`k` nearest other rows of every own row, among the rows of all ranks.
 
     Blocks of rows go round the ring, and every rank searches them for candidates of its own rows. The candidates of a
@@ -65,9 +65,9 @@ def ring_neighbors(ring: Ring, x: Tensor, node_id: Tensor, k: int, metric: str) 
         x (torch.Tensor): The own rows, of shape :obj:`[num_own, num_features]`.
         node_id (torch.Tensor): Their global numbers, ascending, of shape :obj:`[num_own]`.
         k (int): The number of neighbours, below the number of rows of all ranks.
-        metric (str): :obj:`"cosine"` or :obj:`"euclidean"`.
+        placement (Placement): The metric.
     """
-    points = _Points(ring, x, metric)
+    points = _Points(ring, x, placement)
     answer = _Answer(ring, points, node_id, k)
     pending = torch.arange(x.size(0))
     answer.search(pending, torch.float32, k + SPARE)
@@ -84,14 +84,14 @@ def ring_neighbors(ring: Ring, x: Tensor, node_id: Tensor, k: int, metric: str) 
 
 
 class _Points:
-    """How the rows of any rank become points, the same on all ranks: of unit length or not, scaled, then centred.
+    """How the rows of any rank become points, the same on all ranks: where the metric sees them, scaled, then centred.
 
     Rows travel as they are and become points where they are looked at: in double precision they would take twice the
     memory and time on the way.
     """
 
-    def __init__(self, ring: Ring, x: Tensor, metric: str) -> None:
-        self.x, self.cosine, self.scale = x, metric == "cosine", 1.0
+    def __init__(self, ring: Ring, x: Tensor, placement: Placement) -> None:
+        self.x, self.placement, self.scale = x, placement, 1.0
         self.block = max(_LEAST_ROWS, min(_MOST_ROWS, _BLOCK * 2**20 // (8 * x.size(1))))
         parts = x.split(self.block)
         ring.together(self._check_finite)
@@ -117,14 +117,13 @@ class _Points:
 
     def _warn_of_zero_rows(self, ring: Ring, zero: int) -> None:
         """The warning that the search on one process gives, once."""
-        if self.cosine and zero and ring.rank == 0:
+        if self.placement.metric == "cosine" and zero and ring.rank == 0:
             note = f"{zero} zero row(s) of 'x' have no direction and stay at the origin"
             warnings.warn(note, GraphWarning, stacklevel=5)
 
     def exact(self, x: Tensor) -> Tensor:
         """Rows in double precision; every step is by row, so it does not matter which rows stand together."""
-        x = x.double()
-        return (unit_rows(x, warn=False) if self.cosine else x) / self.scale
+        return self.placement.place(x.double()) / self.scale
 
 
 class _Answer:

@@ -22,7 +22,7 @@ class FeatureKNNGraph(BaseTransform):
 
     Args:
         k (int, optional): The number of neighbours. (default: :obj:`20`)
-        metric (str, optional): :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
+        metric (str, optional): :obj:`"cosine"`, :obj:`"euclidean"` or :obj:`"auto"`. (default: :obj:`"auto"`)
         backend (str, optional): The search. (default: :obj:`"auto"`)
         kernel (str, optional): Distances to weights. (default: :obj:`"gaussian"`)
         symmetrize (str, optional): How the two directions are combined. (default: :obj:`"max"`)
@@ -33,7 +33,7 @@ class FeatureKNNGraph(BaseTransform):
     def __init__(
         self,
         k: int = 20,
-        metric: str = "cosine",
+        metric: str = "auto",
         backend: str = "auto",
         kernel: str = "gaussian",
         symmetrize: str = "max",

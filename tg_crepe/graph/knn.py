@@ -9,12 +9,11 @@ from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor
 from tg_crepe.graph.approximate import approximate_neighbors
+from tg_crepe.graph.metric import METRICS, Placement, find_placement, unit_rows
 from tg_crepe.graph.neighbors import BACKENDS as EXACT_BACKENDS
 from tg_crepe.graph.neighbors import nearest_neighbors
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.warnings import GraphWarning
-
-METRICS = ("cosine", "euclidean")
 
 #: Names of the kernels that turn distances to neighbours into weights.
 KERNELS = ("gaussian", "cosine", "uniform")
@@ -30,7 +29,7 @@ _MOST_EXACT = 100_000
 def knn_graph(
     x: Tensor,
     k: int = 20,
-    metric: str = "cosine",
+    metric: str | Placement = "auto",
     backend: str = "auto",
     kernel: str = "gaussian",
     symmetrize: str = "max",
@@ -44,11 +43,15 @@ def knn_graph(
         w_{ij} = \max(w_{i \to j}, w_{j \to i}),
 
     where :math:`d_k(x_i)` is the distance of :math:`x_i` to its :math:`k`-th neighbour. Under the cosine metric the
-    rows are first scaled to unit length; a zero row stays zero. The neighbours are exact, and the candidates of any
-    backend are ranked again by direct distance in double precision, then by index, so the edges are the same
-    everywhere. The exception is the approximate search, which :obj:`"auto"` takes beyond 100,000 rows on a CPU: one
-    :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random rows. Where it would miss more than
-    ``recall`` allows or save no time, the search is exact after all, and the warning says that.
+    rows are first scaled to unit length; a zero row stays zero. The default metric is chosen from ``x`` alone
+    (:func:`~tg_crepe.graph.metric.choose_metric`): columns of very different scale are standardised, and one
+    :class:`~tg_crepe.GraphWarning` says so; else it is the cosine where this removes hubs, else Euclidean.
+
+    The neighbours are exact, and the candidates of any backend are ranked again by direct distance in double precision,
+    then by index, so the edges are the same everywhere. The exception is the approximate search, which :obj:`"auto"`
+    takes beyond 100,000 rows on a CPU: one :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random
+    rows. Where it would miss more than ``recall`` allows or save no time, the search is exact after all, and the
+    warning says that.
 
     .. code-block:: python
 
@@ -59,7 +62,8 @@ def knn_graph(
     Args:
         x (torch.Tensor): The features, of shape :obj:`[num_nodes, num_features]`.
         k (int, optional): The number of neighbours, at most :obj:`num_nodes - 1`. (default: :obj:`20`)
-        metric (str, optional): :obj:`"cosine"` or :obj:`"euclidean"`. (default: :obj:`"cosine"`)
+        metric (str or Placement, optional): :obj:`"cosine"`, :obj:`"euclidean"`, :obj:`"auto"` (one of the two, chosen
+            from ``x``), or what was chosen before. (default: :obj:`"auto"`)
         backend (str, optional): The search: :obj:`"torch"` (blocked, any device), :obj:`"faiss"`,
             :obj:`"torch_cluster"`, :obj:`"approximate"` (any device) or :obj:`"auto"` (the approximate one beyond
             100,000 rows on the CPU, else faiss where it is installed and ``x`` is on the CPU, else torch).
@@ -77,11 +81,11 @@ def knn_graph(
     check_knn_options(k, metric, backend, kernel, symmetrize, recall)
     check_positive("memory_budget", memory_budget)
     x = _check_features(x, k)
+    placement = metric if isinstance(metric, Placement) else find_placement(x, metric)
+    points = unit_rows(x.double(), warn=True) if placement.metric == "cosine" else placement.place(x)
     unit = None
-    if metric == "cosine" or kernel == "cosine":
-        # In double precision: the rounding of a norm depends on the device, and must not decide about an edge.
-        unit = unit_rows(x.double(), warn=metric == "cosine")
-    points = unit if metric == "cosine" and unit is not None else x
+    if kernel == "cosine":
+        unit = points if placement.metric == "cosine" else unit_rows(points.double(), warn=False)
     if backend == "approximate" or (backend == "auto" and _is_large(points) and recall < 1):
         neighbor, distance, note = approximate_neighbors(points, k, recall, memory_budget)
         warnings.warn(note, GraphWarning, stacklevel=2)
@@ -96,10 +100,13 @@ def knn_graph(
     return edge_index, torch.cat([graph.edge_weight, graph.edge_weight])
 
 
-def check_knn_options(k: int, metric: str, backend: str, kernel: str, symmetrize: str, recall: float) -> None:
+def check_knn_options(
+    k: int, metric: str | Placement, backend: str, kernel: str, symmetrize: str, recall: float
+) -> None:
     """Checks what can be checked before there are features."""
     check_count("k", k)
-    check_choice("metric", metric, METRICS)
+    if not isinstance(metric, Placement):
+        check_choice("metric", metric, METRICS)
     check_choice("backend", backend, BACKENDS)
     check_choice("kernel", kernel, KERNELS)
     check_choice("symmetrize", symmetrize, SYMMETRIZE)
@@ -127,18 +134,6 @@ def _check_features(x: Tensor, k: int) -> Tensor:
         x = x.to(torch.get_default_dtype())
     check_finite_rows("x", x)
     return x
-
-
-def unit_rows(x: Tensor, warn: bool) -> Tensor:
-    """Rows of unit length; zero rows stay zero and are counted."""
-    # Scaled by the largest entry first: squares of tiny or huge entries must not underflow or overflow.
-    scale = x.abs().amax(dim=1, keepdim=True)
-    scaled = x / torch.where(scale > 0, scale, 1.0)
-    norm = scaled.norm(dim=1, keepdim=True)
-    zero = int((norm == 0).sum())
-    if zero and warn:
-        warnings.warn(f"{zero} zero row(s) of 'x' have no direction and stay at the origin", GraphWarning, stacklevel=3)
-    return scaled / torch.where(norm > 0, norm, 1.0)
 
 
 def _similarity(unit: Tensor | None, neighbor: Tensor) -> Tensor:

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from tg_crepe._checks import check_choice, check_count
 from tg_crepe.graph import canonical_graph, knn_graph
-from tg_crepe.graph.knn import METRICS, neighbor_weight
+from tg_crepe.graph.knn import neighbor_weight
+from tg_crepe.graph.metric import METRICS, Placement, find_placement
 from tg_crepe.inference.extension import extend_soft_labels
 from tg_crepe.models import EnergyModel
-from tg_crepe.sklearn._neighbors import nearest, place
+from tg_crepe.sklearn._neighbors import choose_sparse, nearest, place
 from tg_crepe.sklearn._targets import labelled_rows, read_targets
 from tg_crepe.warnings import GraphWarning
 
@@ -64,8 +65,11 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if precomputed:
             graph, weight = sparse.csr_array(X), None
         else:
-            points = place(X, self.metric)
-            graph, weight = self._make_graph(X, points)
+            placement = self._find_placement(X)
+            self.metric_ = placement.metric
+            self.factor_ = None if placement.factor is None else placement.factor.numpy()
+            points = place(X, self.metric_, self.factor_)
+            graph, weight = self._make_graph(X, points, placement)
         y_node = torch.from_numpy(target)
         result = model.propagate(y_node, graph, y_node >= 0, weight, num_classes=len(self.classes_))
 
@@ -98,7 +102,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         if self.affinity == "precomputed":
             neighbor, weight = _listed(sparse.csr_array(X)[:, self._nodes])
         else:
-            neighbor, weight = self._join(place(X, self.metric))
+            neighbor, weight = self._join(place(X, self.metric_, self.factor_))
         return extend_soft_labels(prob, torch.from_numpy(neighbor), torch.from_numpy(weight), self._rule).numpy()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -126,11 +130,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"'X' must be a square matrix for affinity='precomputed', got shape {X.shape}")
         return X
 
-    def _make_graph(self, X: Any, points: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _find_placement(self, X: Any) -> Placement:
+        """The metric of the graph; the choice is that of the command line and of :func:`~tg_crepe.knn_graph`."""
+        if not sparse.issparse(X):
+            return find_placement(torch.from_numpy(np.ascontiguousarray(X)), self.metric, stacklevel=3)
+        placement = choose_sparse(X) if self.metric == "auto" else Placement(self.metric)
+        if placement.note:
+            warnings.warn(placement.note, GraphWarning, stacklevel=3)
+        return placement
+
+    def _make_graph(self, X: Any, points: Any, placement: Placement) -> tuple[torch.Tensor, torch.Tensor]:
         """The graph of the nearest neighbours; a sparse X is never made dense."""
         k = self._clipped(points.shape[0] - 1)
         if not sparse.issparse(X):
-            return knn_graph(torch.from_numpy(np.ascontiguousarray(X)), k, self.metric)
+            return knn_graph(torch.from_numpy(np.ascontiguousarray(X)), k, placement)
         neighbor, distance = nearest(points, points, k, leave_out_self=True)
         source = torch.arange(len(neighbor)).repeat_interleave(k)
         directed = torch.stack([source, torch.from_numpy(neighbor).reshape(-1)])

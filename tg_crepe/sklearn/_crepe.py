@@ -27,7 +27,8 @@ class CrepeClassifier(GraphClassifier):
     Args:
         n_neighbors (int, optional): The number of neighbours; clipped to the other rows with a warning.
             (default: :obj:`20`)
-        metric (str, optional): :obj:`"euclidean"` or :obj:`"cosine"`. (default: :obj:`"euclidean"`)
+        metric (str, optional): :obj:`"euclidean"`, :obj:`"cosine"`, or :obj:`"auto"`, one of the two and standardised
+            columns where these are of very different scale (:func:`~tg_crepe.knn_graph`). (default: :obj:`"auto"`)
         affinity (str, optional): :obj:`"knn"`, or :obj:`"precomputed"` where ``X`` is itself a (sparse) matrix of
             weights. (default: :obj:`"knn"`)
         unlabeled (optional): What stands in ``y`` where there is no label: a number, a string, None or NaN.
@@ -44,13 +45,16 @@ class CrepeClassifier(GraphClassifier):
         label_distributions_ (numpy.ndarray): Their soft labels, of shape (n_samples, n_classes).
         certainty_ (numpy.ndarray): How far to trust them, between 0 and 1.
         reached_ (numpy.ndarray): Whether a label reaches the row at all.
+        metric_ (str): The metric of the graph, :obj:`"euclidean"` or :obj:`"cosine"`; not with a given graph.
+        factor_ (numpy.ndarray or None): What the columns are multiplied by where they are standardised, those of new
+            points too: one over the standard deviation, 0 for a constant column, of shape (n_features,).
         status_ (str): How the solver ended, :obj:`"converged"` if all is well.
     """
 
     def __init__(
         self,
         n_neighbors: int = 20,
-        metric: str = "euclidean",
+        metric: str = "auto",
         affinity: str = "knn",
         unlabeled: Any = -1,
         class_volume: Any = "labels",

@@ -24,7 +24,7 @@ class EnergyClassifier(GraphClassifier):
         model (str or EnergyModel, optional): A name that :func:`~tg_crepe.get_energy_model` knows, or a model.
             (default: :obj:`"lgc"`)
         n_neighbors (int, optional): See :class:`CrepeClassifier`. (default: :obj:`20`)
-        metric (str, optional): See :class:`CrepeClassifier`. (default: :obj:`"euclidean"`)
+        metric (str, optional): See :class:`CrepeClassifier`. (default: :obj:`"auto"`)
         affinity (str, optional): See :class:`CrepeClassifier`. (default: :obj:`"knn"`)
         unlabeled (optional): See :class:`CrepeClassifier`. (default: :obj:`-1`)
         random_state (optional): See :class:`CrepeClassifier`. (default: :obj:`None`)
@@ -36,7 +36,7 @@ class EnergyClassifier(GraphClassifier):
         self,
         model: str | EnergyModel = "lgc",
         n_neighbors: int = 20,
-        metric: str = "euclidean",
+        metric: str = "auto",
         affinity: str = "knn",
         unlabeled: Any = -1,
         random_state: Any = None,

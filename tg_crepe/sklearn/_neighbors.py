@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
+
+from tg_crepe.graph.metric import Placement, choose_placement, projection
+from tg_crepe.graph.neighbors import power_of_two
 
 #: Candidates beyond k: the search rounds its distances, so a few more are looked at.
 _SPARE = 8
@@ -16,9 +20,37 @@ _SPARE = 8
 _SLICE = 1 << 23
 
 
-def place(X: Any, metric: str) -> Any:
-    """The points between which Euclidean distances are taken: as given, or at unit length for the cosine metric."""
-    return normalize(X) if metric == "cosine" else X
+def place(X: Any, metric: str, factor: np.ndarray | None) -> Any:
+    """The points between which Euclidean distances are taken: as given, of unit length, or with scaled columns."""
+    if metric == "cosine":
+        return normalize(X)
+    if factor is None:
+        return X
+    return sparse.csr_array(X.multiply(factor)) if sparse.issparse(X) else X * factor
+
+
+def choose_sparse(X: Any) -> Placement:
+    """The choice of :func:`~tg_crepe.graph.metric.choose_metric` for a sparse matrix, which is never made dense."""
+    scale = power_of_two(float(abs(X).max()))
+    X = sparse.csr_array(X, dtype=np.float64) / scale
+    X.sum_duplicates()
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    # The entries that are stored, then the zeros, each of which is as far from the mean as the mean is large.
+    deviation = X.copy()
+    deviation.data = np.square(X.data - mean[X.indices])
+    stored = np.bincount(X.indices, minlength=X.shape[1])
+    variance = (np.asarray(deviation.sum(axis=0)).ravel() + (X.shape[0] - stored) * mean**2) / X.shape[0]
+    variance[X.max(axis=0).toarray().ravel() == X.min(axis=0).toarray().ravel()] = 0
+    key = X @ projection(X.shape[1]).numpy()
+
+    def distances(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        product = torch.from_numpy((X[rows.numpy()] @ X[rows.numpy()].T).toarray())
+        length = product.diagonal().clamp(min=torch.finfo(torch.float64).tiny)
+        cosine = product / (length.unsqueeze(1) * length).sqrt()
+        euclidean, cosine = (one.diagonal().unsqueeze(1) + one.diagonal() - 2 * one for one in (product, cosine))
+        return euclidean, cosine
+
+    return choose_placement(torch.from_numpy(variance), torch.from_numpy(key), distances, scale)
 
 
 def nearest(points: Any, queries: Any, k: int, leave_out_self: bool = False) -> tuple[np.ndarray, np.ndarray]:

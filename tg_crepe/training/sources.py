@@ -155,7 +155,10 @@ def resolve_source(source: str | LabelSource | Callable[[Data], Data], k: int = 
         if source in own:
             return own[source]()
         source = get_energy_model(source)
-    return EnergyLabels(T.Compose([FeatureKNNGraph(k=k), source]) if isinstance(source, EnergyModel) else source)
+    if not isinstance(source, EnergyModel):
+        return EnergyLabels(source)
+    # Features of a network are of unit length: there is nothing to choose at every look.
+    return EnergyLabels(T.Compose([FeatureKNNGraph(k=k, metric="cosine"), source]))
 
 
 def describe(part: Any) -> str:

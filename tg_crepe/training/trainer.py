@@ -58,7 +58,7 @@ class HybridTrainer:
 
         dataset, preset = load_digits(), get_preset("digits", "cpu")
         split = RandomLabelSplit(5, unit="per_class", seed=0).draw(dataset)
-        source = T.Compose([FeatureKNNGraph(k=20), CrepePropagation()])  # what "crepe" stands for
+        source = T.Compose([FeatureKNNGraph(k=20, metric="cosine"), CrepePropagation()])  # what "crepe" stands for
         trainer = HybridTrainer(dataset, split, preset.backbone, source, preset.config, run="run").fit()
         trainer.final["error"]
 
