@@ -100,7 +100,7 @@ def main() -> None:
     if not options.report:
         job = functools.partial(make_job, methods, store.folder, tuple(paths.items()))
         failed = run_or_stop(cells, job, store, options.workers)
-    rows = [row for cell in cells if store.has(cell) for row in store.read(cell)]
+    rows: list[dict[str, object]] = [{**row} for cell in cells if store.has(cell) for row in store.read(cell)]
     if rows:
         results = Results(rows)
         text = summary(results, len(failed))

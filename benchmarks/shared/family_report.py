@@ -240,8 +240,8 @@ def summary(results: Results, failed: int = 0) -> str:
     if len(results.families) > 1:
         lines += [*left_out_table(results), ""]
     lines += [
-        f"CREPE in every cell, in bold where it is more than {100 * WORSE - 100:.0f} % above the best other; a dash where the "
-        "draw leaves too little of the data:",
+        f"CREPE in every cell, in bold where it is more than {100 * WORSE - 100:.0f} % above the best other; a dash "
+        "where the draw leaves too little of the data:",
         "",
         *ratio_table(results),
         "",
@@ -265,25 +265,25 @@ def draw_map(results: Results, path: Path) -> None:
         ratio[families.index(family), draws.index(draw)] = results.ratio((family, draw))
     # The same factor either way, so that white is 1; a few collapses must not wash out all else.
     limit = float(np.clip(np.exp(np.nanmax(np.abs(np.log(ratio)))), 1.25, 3))
-    figure = Figure(figsize=(4 + 0.85 * len(draws), 2.6 + 0.32 * len(families)), layout="constrained")
+    figure = Figure(figsize=(4 + 0.8 * len(draws), 2.8 + 0.32 * len(families)), layout="constrained")
     axes = figure.subplots()
     axes.set_facecolor("#dddddd")
     image = axes.imshow(ratio, norm=LogNorm(1 / limit, limit), cmap="RdBu_r", aspect="auto")
     for (i, j), value in np.ndenumerate(ratio):
         if not np.isnan(value):
-            dark = abs(math.log(value)) > 0.65 * math.log(limit)
-            colour = "white" if dark else "black"
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+            colour = "white" if abs(math.log(value)) > 0.55 * math.log(limit) else "black"
+            text = f"{value:.2f}" if value < 10 else f"{value:.0f}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
     axes.set_xticks(range(len(draws)), draws, rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(families)), families)
-    axes.set_title("CREPE's error over that of the best other energy", fontsize=10)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    bar = figure.colorbar(image, extend="both", shrink=0.8)
-    ticks = [tick for tick in (1 / 3, 0.5, 0.67, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3) if 1 / limit <= tick <= limit]
-    bar.set_ticks(ticks, labels=[f"{tick:.2g}" if tick < 1 else f"{tick:g}" for tick in ticks])
+    colours = "blue: fewer errors, red: more, grey: no such draw"
+    figure.suptitle(f"CREPE's error over that of the best other energy\n{colours}", fontsize=11)
+    bar = figure.colorbar(image, location="bottom", extend="both", shrink=0.7, aspect=40, pad=0.02)
+    ticks = [tick for tick in (1 / 3, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3) if 0.999 / limit <= tick <= 1.001 * limit]
+    bar.set_ticks(ticks, labels=[f"{tick:.3g}" if tick >= 0.5 else "0.33" for tick in ticks])
     bar.ax.minorticks_off()
-    bar.set_label("blue: fewer errors than the best other, red: more; grey: no such draw")
     temporary = path.with_suffix(".tmp")
     figure.savefig(temporary, format="png", dpi=120)
     temporary.replace(path)
