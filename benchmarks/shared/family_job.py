@@ -131,7 +131,7 @@ def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str]) -> Cell:
     asking = fingerprint("tg_crepe.active") if draw.endswith("chosen") else ""
     settings = f"{content} {fingerprint('shared.families')} {asking} {own}"
     size = family.y.numel() / 4000 * (0.5 + family.num_classes / 20)
-    expected = 0.05 + size * (sum(METHODS[name].seconds for name in methods) + (2.0 if asking else 0.0))
+    expected = 0.1 * len(methods) + size * (sum(METHODS[name].seconds for name in methods) + (2.0 if asking else 0.0))
     return Cell({"family": family.name, "draw": draw, "seed": seed}, settings, expected)
 
 
