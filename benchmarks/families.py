@@ -1,4 +1,4 @@
-"""How good are the defaults on data that nobody tuned them on: every energy on many families and draws of labels.
+"""Do the defaults hold on many families of data and draws of labels: every energy on all of them.
 
     python benchmarks/families.py                   # seeds 0-9, writes benchmarks/results/families.csv, .md and .png
     python benchmarks/families.py --plan            # what would be run, and about how long
@@ -7,7 +7,8 @@
     python benchmarks/families.py --seeds 100 103 --out some/folder     # development seeds
     python benchmarks/families.py --families digits TREC --draws "5 per class" --methods crepe lgc
 
-Families and draws are those of :mod:`shared.families`, methods those of :mod:`shared.family_job`. A part of the table,
+The defaults were developed with an eye on all families but the unseen ones, so only ``--unseen`` says what they are
+worth on new data. Families and draws are those of :mod:`shared.families`, methods of :mod:`shared.family_job`. A part of the table,
 or other seeds, is printed and only written where ``--out`` says. The run may be stopped at any time: the same command
 goes on where it was, and only methods whose code has changed are run again. A family whose package or data is missing
 is left out.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from shared import machine
-from shared.families import DRAWS
+from shared.families import DRAWS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS
 
 Row = dict[str, Any]
@@ -219,12 +219,18 @@ def summary(results: Results, failed: int = 0) -> str:
     seeds = sorted({row["seed"] for row in results.rows})
     counts = [len(cell[CREPE]) for cell in results.cells.values()]
     others = [name for name in OTHERS if name in results.methods]
+    known = [family for family in results.families if family not in UNSEEN]
+    seen = (
+        f"{len(known)} of the families were looked at while the defaults were developed."
+        if known
+        else "None of the families took part in the development of the defaults."
+    )
     lines = [machine.describe(), ""]
     if failed:
         lines += [f"**{failed} cells failed and are missing.**", ""]
     lines += [
         f"{len(results.families)} families, {len(results.cells)} cells (family × draw of labels), seeds {seeds[0]} to "
-        f"{seeds[-1]}, {min(counts)} to {max(counts)} in a cell.",
+        f"{seeds[-1]}, {min(counts)} to {max(counts)} in a cell. {seen}",
         "",
         "Error in % of the unlabelled nodes; a node that no label reaches counts as an error. Errors are averaged over "
         f"seeds, then divided by those of the best other energy of the cell, the lowest of {', '.join(others)}, each "

@@ -148,6 +148,14 @@ def test_report_shows_what_is_behind_in_bold_and_first(tmp_path):
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_report_says_whether_its_families_were_seen():
+    def text(family: str) -> str:
+        return summary(Results([row(family, "1 per class", method, 0, 1.0) for method in (CREPE, "lgc")]))
+
+    assert "1 of the families were looked at" in text("digits")
+    assert "None of the families took part" in text("banana")
+
+
 def test_unreached_node_is_an_error_and_a_class_counts_as_much_as_another():
     # Two chains of nodes; nothing is labelled in the second.
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
