@@ -8,10 +8,10 @@
     python benchmarks/families.py --families digits TREC --draws "5 per class" --methods crepe lgc
 
 The defaults were developed with an eye on all families but the unseen ones, so only ``--unseen`` says what they are
-worth on new data. Families and draws are those of :mod:`shared.families`, methods of :mod:`shared.family_job`. A part of the table,
-or other seeds, is printed and only written where ``--out`` says. The run may be stopped at any time: the same command
-goes on where it was, and only methods whose code has changed are run again. A family whose package or data is missing
-is left out.
+worth on new data. Families and draws are those of :mod:`shared.families`, methods those of :mod:`shared.family_job`.
+A part of the table, or other seeds, is printed and only written where ``--out`` says. The run may be stopped at any
+time: the same command goes on where it was, and only methods whose code has changed are run again. A family whose
+package or data is missing is left out.
 """
 
 from __future__ import annotations
