@@ -1,0 +1,120 @@
+"""Do the defaults hold on many families of data and draws of labels: every energy on all of them.
+
+    python benchmarks/families.py                   # seeds 0-9, writes benchmarks/results/families.csv, .md and .png
+    python benchmarks/families.py --plan            # what would be run, and about how long
+    python benchmarks/families.py --unseen          # families that took no part in the development; families_unseen.*
+    python benchmarks/families.py --report          # only writes what is finished
+    python benchmarks/families.py --seeds 100 103 --out some/folder     # development seeds
+    python benchmarks/families.py --families digits TREC --draws "5 per class" --methods crepe lgc
+
+The defaults were developed with an eye on all families but the unseen ones, so only ``--unseen`` says what they are
+worth on new data. Families and draws are those of :mod:`shared.families`, methods those of :mod:`shared.family_job`.
+A part of the table, or other seeds, is printed and only written where ``--out`` says. The run may be stopped at any
+time: the same command goes on where it was, and only methods whose code has changed are run again. A family whose
+package or data is missing is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from shared import machine
+from shared.families import DRAWS, FEATURES, GRAPHS, UNSEEN
+from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_family
+from shared.family_report import Results, draw_map, summary
+from shared.grid import CellStore, run_or_stop
+
+from tg_crepe import GraphWarning
+
+SEEDS = (0, 10)
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line; ``families`` and ``out`` are what is meant where they are not given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "END"))
+    parser.add_argument("--families", nargs="+", choices=[*FEATURES, *GRAPHS, *UNSEEN], metavar="FAMILY")
+    parser.add_argument("--unseen", action="store_true", help=f"those that took no part: {', '.join(UNSEEN)}")
+    parser.add_argument("--draws", nargs="+", choices=DRAWS, default=list(DRAWS), metavar="DRAW")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
+    parser.add_argument("--plan", action="store_true", help="only say what would be run")
+    parser.add_argument("--report", action="store_true", help="only write what is finished")
+    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
+    options = parser.parse_args(arguments)
+    first, end = options.seeds
+    if not 0 <= first < end:
+        parser.error(f"--seeds must be FIRST < END, from 0, got {first} {end}")
+    if options.workers < 1:
+        parser.error(f"--workers must be at least 1, got {options.workers}")
+    if CREPE not in options.methods or not set(OTHERS) & set(options.methods):
+        parser.error(f"--methods must hold {CREPE} and one of {', '.join(OTHERS)}, got {', '.join(options.methods)}")
+    if options.families and options.unseen:
+        parser.error("--families and --unseen must not both be given")
+    whole = (tuple(options.seeds), options.families, set(options.draws), set(options.methods)) == (
+        SEEDS,
+        None,
+        set(DRAWS),
+        set(METHODS),
+    )
+    if options.out is None and whole:
+        options.out = machine.RESULTS
+    options.families = options.families or list(UNSEEN if options.unseen else [*FEATURES, *GRAPHS])
+    return options
+
+
+def prepare(names: list[str]) -> dict[str, Path]:
+    """The graphs of families by name; says which are left out."""
+    found = {}
+    warnings.simplefilter("ignore", GraphWarning)  # some rows of CiteSeer have no word
+    for name in names:
+        try:
+            found[name] = prepare_family(name)
+        except (ImportError, FileNotFoundError, SystemExit) as error:  # shared.features exits where there is no folder
+            print(f"left out: {name} ({error})", flush=True)
+    return found
+
+
+def main() -> None:
+    options = parse_arguments()
+    paths, methods = prepare(options.families), tuple(name for name in METHODS if name in options.methods)
+    # A run that is stopped has everything on the same first seeds.
+    cells = [
+        make_cell(path, draw, seed, methods)
+        for seed in range(*options.seeds)
+        for path in paths.values()
+        for draw in DRAWS
+        if draw in options.draws
+    ]
+    store = CellStore(machine.cache_folder() / "families_cells")
+    left = [cell for cell in cells if not store.has(cell)]
+    seconds = sum(cell.expected for cell in left)
+    print(f"{len(cells)} cells, {len(left)} left: about {seconds:.0f} s of processor time", flush=True)
+    if options.plan:
+        return
+    failed: dict[str, str] = {}
+    if not options.report:
+        job = functools.partial(make_job, methods, store.folder, tuple(paths.items()))
+        failed = run_or_stop(cells, job, store, options.workers)
+    rows: list[dict[str, object]] = [{**row} for cell in cells if store.has(cell) for row in store.read(cell)]
+    if rows:
+        results = Results(rows)
+        text = summary(results, len(failed))
+        print(text)
+        if options.out is not None:
+            stem = options.out / ("families_unseen" if options.unseen else "families")
+            machine.write_csv(rows, stem.with_suffix(".csv"))
+            machine.write_text(text, stem.with_suffix(".md"))
+            draw_map(results, stem.with_suffix(".png"))
+    for point, message in failed.items():
+        print(f"failed: {point}\n{message}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
