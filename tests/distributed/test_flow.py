@@ -45,9 +45,10 @@ def together(model, problem: SharedProblem, world_size: int, owner=None, u0=None
 def assert_same(found: dict[str, torch.Tensor], expected, tolerance: float) -> None:
     assert torch.equal(found["label"], expected.label)
     assert torch.equal(found["reached"], expected.reached)
-    for name in ("u", "prob", "certainty"):
+    # Probabilities go through a search for a temperature, which rounding enters once more.
+    for name, slack in (("u", 1), ("prob", 10), ("certainty", 10)):
         value = getattr(expected, name)
-        torch.testing.assert_close(found[name], value, atol=tolerance * float(value.abs().max()), rtol=0)
+        torch.testing.assert_close(found[name], value, atol=slack * tolerance * float(value.abs().max()), rtol=0)
 
 
 def fixed_flow(constants: dict[str, object] | None = None, **options: object) -> CrepePropagation:

@@ -404,7 +404,7 @@ def test_a_class_that_only_touches_other_labels_is_no_obstacle(model):
     assert result.status == "converged"
     assert bool(torch.isfinite(result.u).all() & torch.isfinite(result.prob).all())
     assert int(result.label[90]) == 3
-    assert float((result.label[:90] != data.y).double().mean()) < 1 / 3  # a guess has 2/3
+    assert float((result.label[:90] != data.y).double().mean()) < 0.4  # a guess has 2/3
 
 
 def test_components_with_one_class_each(model):

@@ -28,7 +28,8 @@ class LabelLoop:
         edge_index: The graph.
         mask (torch.Tensor): The nodes that are labelled already, bool of shape :obj:`[num_nodes]`.
         edge_weight (torch.Tensor, optional): Weights of shape :obj:`[num_edges]`. (default: :obj:`None`, ones)
-        model (EnergyModel, optional): The model. (default: :obj:`None`, :class:`~tg_crepe.CrepePropagation`)
+        model (EnergyModel, optional): The model. (default: :obj:`None`, :class:`~tg_crepe.CrepePropagation`,
+            told that labels are chosen)
         strategy (str, optional): See :func:`label_next`. (default: :obj:`"coverage"`)
         num_classes (int, optional): The number of classes, where not all of them have a label yet.
             (default: :obj:`None`)
@@ -53,7 +54,8 @@ class LabelLoop:
         check_choice("strategy", strategy, STRATEGIES)
         self.y, self.mask = y.clone(), mask.clone()
         self.edge_index, self.edge_weight = edge_index, edge_weight
-        self.model = model or CrepePropagation()
+        # Labels that are asked for are no sample of the nodes, unless they are asked for at random.
+        self.model = model or CrepePropagation(sampling="auto" if strategy == "random" else "chosen")
         self.strategy = strategy
         self.num_classes = num_classes
         self.warm_start = warm_start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,4 +70,5 @@ def write_propagation(
     if nodes.dataset is not None:
         node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
         run.write_thumbnails(node, nodes.dataset.fetch(node))
-    run.finish(result.status)
+    expected = result.expected_error
+    run.finish(result.status, **({} if expected is None else {"expected_error": asdict(expected)}))

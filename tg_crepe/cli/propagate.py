@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from tg_crepe.cli._inputs import Features, NodeLabels
     from tg_crepe.graph.metric import Placement
     from tg_crepe.models import PropagationResult
+
+
+#: The share of wrong labels from which on they are called poor.
+_POOR = 0.25
 
 
 def propagate(
@@ -46,6 +51,12 @@ def propagate(
         ),
     ] = None,
     model: Annotated[str, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = "crepe",
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            help="How the labels came about, for crepe: random, chosen (by you or by label-next) or auto, the default."
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
     metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
     backbone: Annotated[str | None, typer.Option(help="The network for an image folder, such as resnet18.")] = None,
@@ -71,7 +82,7 @@ def propagate(
     Example: torchrun --nproc-per-node 2 -m tg_crepe propagate shards -o pseudo
     """
     if holds_shards(features):
-        _check_shards(labels, run, backbone, checkpoint)
+        _check_shards(labels, run, backbone, checkpoint, sampling)
         propagate_shards(features, out, model, force, as_json, timeout)
         return
     check_output(out, force, (".csv", ".parquet"))
@@ -85,7 +96,9 @@ def propagate(
 
     if run is not None:
         check_free(run, force)
-    energy = get_energy_model(model)
+    if sampling is not None and model != "crepe":
+        raise typer.BadParameter("it goes with the model crepe", param_hint="'--sampling'")
+    energy = get_energy_model(model, **({} if sampling is None else {"sampling": sampling}))
     check_knn_options(k, metric, "auto", "gaussian", "max", 0.99)
 
     progress: Console = ctx.obj
@@ -113,7 +126,7 @@ def _check_shards(*others: object) -> None:
     if any(other is not None for other in others):
         raise typer.BadParameter(
             "they do not go with a folder of shards, which hold their labels and features",
-            param_hint="'--labels', '--run', '--backbone', '--checkpoint'",
+            param_hint="'--labels', '--run', '--backbone', '--checkpoint', '--sampling'",
         )
 
 
@@ -194,6 +207,7 @@ def _tell(
         "unreached": int((~result.reached).sum()),
         "classes": dict(zip(known.class_names, counts, strict=True)),
         "mean_certainty": float(result.certainty[pseudo].double().mean()) if bool(pseudo.any()) else None,
+        "expected_error": None if result.expected_error is None else asdict(result.expected_error),
         "status": result.status,
         "seconds": round(seconds, 3),
         "out": str(out),
@@ -208,4 +222,8 @@ def _tell(
     )
     for name, count in zip(known.class_names, counts, strict=True):
         typer.echo(f"  {name}: {count:,}")
+    if result.expected_error is not None:
+        typer.echo(f"wrong labels to expect: {result.expected_error}")
+        if result.expected_error.value > _POOR:
+            typer.echo("that is poor: more labels (tg-crepe label-next), or features that tell the classes apart, help")
     typer.echo(f"written: {out}" + ("" if run is None else f", run in {run}"))

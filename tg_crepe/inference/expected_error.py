@@ -29,7 +29,8 @@ def expect_error(doubt: float, held: HeldOut | None, volume: Tensor) -> Expected
     r"""A Beta posterior: the diffusion's own doubt as the prior, labels that were left out as its observations.
 
     .. math::
-        e \sim \mathrm{Beta}\left( n \bar e + 5 e_0,\; n (1 - \bar e) + 5 (1 - e_0) \right), \qquad
+        e \sim \mathrm{Beta}\left( \tfrac{1}{2} + n \bar e + 5 e_0,\; \tfrac{1}{2} + n (1 - \bar e) + 5 (1 - e_0)
+        \right), \qquad
         e_0 = 1 - \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l P_i^l,
 
     with :math:`\bar e` the share of wrong ones among the labels that were left out, a label of class :math:`l` counting
@@ -51,9 +52,8 @@ def expect_error(doubt: float, held: HeldOut | None, volume: Tensor) -> Expected
         weight = (volume.to(count) / count.clamp(min=1))[held.y]
         wrong = float((weight * ~held.hits(volume)[0]).sum() / weight.sum())
         number = _LABEL_WORTH * float(weight.sum().square() / weight.square().sum())
-    a = number * wrong + _DOUBT_LABELS * doubt
-    b = number * (1 - wrong) + _DOUBT_LABELS * (1 - doubt)
-    a, b = max(a, 1e-3), max(b, 1e-3)  # a doubt of 0 or 1 is no distribution
+    a = 0.5 + number * wrong + _DOUBT_LABELS * doubt
+    b = 0.5 + number * (1 - wrong) + _DOUBT_LABELS * (1 - doubt)
     tail = (1 - _COVERAGE) / 2
     low, high = (float(betaincinv(a, b, q)) for q in (tail, 1 - tail))
     value = a / (a + b)

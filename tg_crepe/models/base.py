@@ -180,7 +180,9 @@ class EnergyModel(BaseTransform, ABC):
             del graph  # nothing but the task is needed from here on
             several = task.num_classes > 1 or task.multi_label
             solution = self._solve_bound(task) if several else _solve_single_class(task)
-            if several and not task.multi_label and self.soft_label == "calibrated" and solution.judgement is None:
+            if int(communicator.sum((~task.labelled).sum())) == 0:
+                solution = replace(solution, judgement=None)  # nothing is expected of nodes that are not there
+            elif several and not task.multi_label and self.soft_label == "calibrated" and solution.judgement is None:
                 solution = replace(solution, judgement=judge(task, solution.rate))
             # Only now: memory peaks during the solve.
             result = blank_result(labels, reached, dtype)

@@ -100,6 +100,10 @@ def _headline(content: RunContent) -> str:
     if content.error is not None:
         what = "findings" if content.multi_label else "pseudo-labels"
         return f"{100 * content.error:.2f} % of the {what} are wrong"
+    expected = content.info.get("expected_error")
+    if isinstance(expected, dict):
+        value, low, high = (100 * float(expected[name]) for name in ("value", "low", "high"))
+        return f"About {value:.0f} % of the pseudo-labels should be wrong ({low:.0f} to {high:.0f} %)"
     if content.result is not None and content.pseudo.any():
         mean = float(content.result.certainty[content.pseudo].mean())
         return f"Mean certainty {mean:.2f}; no true labels to compare with"

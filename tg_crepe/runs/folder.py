@@ -157,9 +157,9 @@ class RunFolder:
             raise damaged_file(path, f"its format is {info.get('format')!r}, this version reads {FORMAT}")
         return info
 
-    def finish(self, status: str) -> None:
-        """Notes how the run ended, such as :obj:`"converged"`, :obj:`"step_limit"` or :obj:`"interrupted"`."""
-        self._write_info({**self.info, "status": status})
+    def finish(self, status: str, **facts: object) -> None:
+        """Notes how the run ended, and further facts of it."""
+        self._write_info({**self.info, "status": status, **facts})
 
     def write_trace(self, trace: Any) -> None:
         """Keeps a trace; what has one value per class becomes one column per class (``ratio_0``, …)."""

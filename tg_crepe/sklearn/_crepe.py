@@ -35,6 +35,7 @@ class CrepeClassifier(GraphClassifier):
             (default: :obj:`-1`)
         class_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.CrepePropagation`.
             (default: :obj:`"labels"`)
+        sampling (str, optional): See :class:`~tg_crepe.CrepePropagation`. (default: :obj:`"auto"`)
         bind_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.EnergyModel`. (default: :obj:`None`)
         random_state (optional): Taken for the sake of tools that set it; nothing here is random.
             (default: :obj:`None`)
@@ -58,6 +59,7 @@ class CrepeClassifier(GraphClassifier):
         affinity: str = "knn",
         unlabeled: Any = -1,
         class_volume: Any = "labels",
+        sampling: str = "auto",
         bind_volume: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -66,8 +68,9 @@ class CrepeClassifier(GraphClassifier):
         self.affinity = affinity
         self.unlabeled = unlabeled
         self.class_volume = class_volume
+        self.sampling = sampling
         self.bind_volume = bind_volume
         self.random_state = random_state
 
     def _energy_model(self) -> CrepePropagation:
-        return CrepePropagation(class_volume=self.class_volume, bind_volume=self.bind_volume)
+        return CrepePropagation(class_volume=self.class_volume, sampling=self.sampling, bind_volume=self.bind_volume)
