@@ -13,7 +13,7 @@ import argparse
 import statistics
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, GraphWarning
-from tg_crepe.inference.label_trust import unlabelled_mean
-from tg_crepe.inference.soft_labels import calibrate, fit_sharpness, relative_weights
+from tg_crepe.inference.expected_error import judge
+from tg_crepe.inference.soft_labels import calibrate, fit_sharpness, relative_weights, unlabelled_mean
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models import EnergyModel
 from tg_crepe.training import expected_calibration_error
@@ -50,8 +50,11 @@ class _Recorded(EnergyModel):
     """Remembers what a rule of soft labels gets to see."""
 
     def _solve(self, task: LabelTask) -> Solution:
-        self.task, self.solution = task, super()._solve(task)  # type: ignore[safe-super]
-        return self.solution
+        solution = super()._solve(task)  # type: ignore[safe-super]
+        if solution.judgement is None:
+            solution = replace(solution, judgement=judge(task, solution.rate))
+        self.task, self.solution = task, solution
+        return solution
 
 
 class RecordedCrepe(_Recorded, CrepePropagation):

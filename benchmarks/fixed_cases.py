@@ -225,6 +225,7 @@ CASES: dict[str, Callable[[], Arrays]] = {
     "crepe/outvote_findings": partial(propagate, CrepePropagation(outvote=True), findings),
     "crepe/uniform_volume": partial(propagate, CrepePropagation(class_volume="uniform"), unequal_digits),
     "crepe/given_volume": partial(propagate, CrepePropagation(class_volume=SHARES), unequal_digits),
+    "crepe/chosen_labels": partial(propagate, CrepePropagation(sampling="chosen"), unequal_digits),
     "crepe/bound_given": partial(propagate, CrepePropagation(bind_volume=SHARES), unequal_digits),
     "crepe/bound_labels": partial(propagate, CrepePropagation(bind_volume="labels"), unequal_digits),
     "crepe/relative": partial(propagate, CrepePropagation(soft_label="relative"), digits),

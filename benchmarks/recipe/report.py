@@ -129,7 +129,7 @@ def _flow_report(rows: Sequence[Row]) -> list[str]:
     splits = len({row["seed"] for row in rows})
     lines += [
         f"At most {splits} splits. κ = 0 is the re-weighted start, κ = 0.4 the end of the recipe's first run; what "
-        "follows it (balance, restarts) is left out here."
+        "follows it (the start beside it, balance, restarts) is left out here."
     ]
     return lines
 

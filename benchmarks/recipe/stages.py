@@ -13,34 +13,21 @@ from tg_crepe.energy.constraint import Constraint, IndependentLabels
 from tg_crepe.energy.normaliser import Normaliser
 from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
 from tg_crepe.graph.spectrum import smallest_eigenpairs
+from tg_crepe.inference.held_out import HeldOut
 from tg_crepe.inference.rate import screening_rate
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.models.crepe.start import Start, flow_length, make_start, trust
-from tg_crepe.models.crepe.volumes import VolumeEstimate
+from tg_crepe.models.crepe.start import Start, make_start, trust
 from tg_crepe.models.poisson import solve_poisson
 from tg_crepe.solvers import FlowObserver
 from tg_crepe.solvers.observers import FlowState
 from tg_crepe.solvers.ratio_flow import FlowResult
-from tg_crepe.solvers.trace import Trace
 
 #: The length of the recipe's flow, its steps and their growth; the long flow has six steps beyond them.
 TIME, STEPS, GROWTH = Recipe.time, Recipe.steps, Recipe.growth
 LONG_STEPS = STEPS + 6
 
 #: One flow of full length from the diffusion, and nothing after it.
-_LONG = Recipe(
-    time=TIME * GROWTH ** (LONG_STEPS - STEPS), steps=LONG_STEPS, support_power=0, balancing_rounds=0, restarts=False
-)
-
-
-class WithoutFlow(CrepePropagation):
-    """What CREPE is before its flow: the flow ends where it starts."""
-
-    def flow(self, task: LabelTask, start: Start, time_steps: Any, inner_iterations: int) -> FlowResult:
-        """The start, at unit norm."""
-        trace = Trace()
-        trace.append(step=0)
-        return FlowResult(start.u / start.u.norm(), start.u.new_zeros(0), trace, "converged")
+_LONG = Recipe(time=TIME * GROWTH ** (LONG_STEPS - STEPS), steps=LONG_STEPS, balancing_rounds=0, restarts=False)
 
 
 class WithoutRatio(CrepePropagation):
@@ -84,48 +71,51 @@ class RateWithIslands(CrepePropagation):
         """The rate of the other eigenvalue."""
         eigenvalue = max(float(smallest_eigenpairs(task.graph, task.num_classes)[0][-1]), 1e-4)
         factor = eigenvalue / cluster_eigenvalue(task.graph, task.num_classes, task.sources)
-        return screening_rate(task, factor, self.recipe.rate_limit)
+        return screening_rate(task, self.recipe.rate_factor * factor)
 
 
 class StartByLGC(CrepePropagation):
     """The start is the diffusion of LGC with α = 0.99, whatever the graph."""
 
-    def start(self, task: LabelTask, rate: float, volume: Tensor) -> Start:
+    def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """The diffusion at that rate."""
-        return super().start(task, 1 / 99, volume)
+        return super().start(task, 1 / 99, held)
 
 
 class StartByPoisson(CrepePropagation):
     """The start are Poisson learning's scores as soft labels, by a softmax at their own spread."""
 
-    def start(self, task: LabelTask, rate: float, volume: Tensor) -> Start:
+    def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """The start of those soft labels."""
         score = solve_poisson(task).score.double()
-        return _start_from(torch.softmax(score / score.std(), dim=1), task, volume, self.recipe)
+        return _start_from(
+            torch.softmax(score / score.std(), dim=1), task, super().start(task, rate, held), self.recipe
+        )
 
 
 class StartFromLabels(CrepePropagation):
     """The start are the labels where there are any, the class volumes elsewhere."""
 
-    def start(self, task: LabelTask, rate: float, volume: Tensor) -> Start:
+    def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """The start of those soft labels."""
-        prob = volume.expand(task.graph.num_nodes, -1).clone()
+        usual = super().start(task, rate, held)
+        prob = usual.volume.share.expand(task.graph.num_nodes, -1).clone()
         prob[task.labelled] = (task.sign[task.labelled] > 0).to(prob)
-        return _start_from(prob, task, volume, self.recipe)
+        return _start_from(prob, task, usual, self.recipe)
 
 
-def _start_from(prob: Tensor, task: LabelTask, volume: Tensor, recipe: Recipe) -> Start:
-    """The start of soft labels that no diffusion made."""
-    length = flow_length(prob, task, recipe)
-    return make_start(prob, trust(prob, task, recipe), VolumeEstimate(volume), task, length, "converged")
+def _start_from(prob: Tensor, task: LabelTask, usual: Start, recipe: Recipe) -> Start:
+    """The start of soft labels that no diffusion made, with the class volumes and the support of the usual one."""
+    start = make_start(prob, trust(prob, task, recipe), usual.volume, task, usual.status)
+    return replace(start, support=usual.support)
 
 
 class EvenSources(CrepePropagation):
     """The diffusion of the start has hubs that are no stronger sources than other nodes."""
 
-    def start(self, task: LabelTask, rate: float, volume: Tensor) -> Start:
+    def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """The diffusion of other sources."""
-        return super().start(_EvenTask(**{part.name: getattr(task, part.name) for part in fields(task)}), rate, volume)
+        return super().start(_EvenTask(**{part.name: getattr(task, part.name) for part in fields(task)}), rate, held)
 
 
 class _EvenTask(LabelTask):
@@ -150,7 +140,7 @@ class _Iterates(FlowObserver):
 
 
 class AlongTheFlow(CrepePropagation):
-    """The first flow of the recipe, six steps longer, with the labels and the sum of ratios of every step."""
+    """The first flow of the recipe, six steps longer, with its own labels and the sum of ratios of every step."""
 
     def __init__(self) -> None:
         super().__init__(_LONG)

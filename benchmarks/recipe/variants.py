@@ -18,10 +18,10 @@ from recipe.stages import (
     StartByPoisson,
     StartFromLabels,
     WithoutCoupling,
-    WithoutFlow,
     WithoutRatio,
 )
 from shared.fingerprint import fingerprint
+from shared.without_flow import WithoutFlow, without_flow
 
 from tg_crepe import LGC, CrepePropagation, EnergyModel, Harmonic, Poisson, PropagationResult, Recipe
 
@@ -66,17 +66,16 @@ def _numbered(text: str, values: tuple[float | str, ...], name: str) -> dict[str
 #: Every row by its name; "CREPE" is the whole recipe.
 VARIANTS: dict[str, Variant] = {
     "CREPE": Variant(),
-    "no flow": _recipe(WithoutFlow, balancing_rounds=0, restarts=False),
+    "no flow": Variant(without_flow),
     "no flow, balanced": Variant(WithoutFlow),
     "start alone": _recipe(WithoutFlow, reweight_rounds=0, balancing_rounds=0, restarts=False),
     "no ratio term": Variant(WithoutRatio),
     "no coupling": Variant(WithoutCoupling),
     "no re-weighting": _recipe(reweight_rounds=0),
     "no class prior": Variant(options={"class_volume": "uniform"}),
-    "no balance": _recipe(balancing_rounds=0),
-    "no observed volume": _recipe(observe_volumes=False),
+    "counts not believed": Variant(options={"sampling": "chosen"}),
+    "no balancing": _recipe(balancing_rounds=0),
     "no restarts of two classes": _recipe(restarts=False),
-    "no support in the length": _recipe(support_power=0),
     "the paper's scheme": Variant(CrepePropagation.paper),
     "LGC, α = 0.99": Variant(LGC),
     "harmonic": Variant(Harmonic),
@@ -93,21 +92,20 @@ VARIANTS: dict[str, Variant] = {
     "true volumes": Variant(options={"class_volume": "truth"}),
     "exact volumes": Variant(options={"bind_volume": "labels"}),
     **{f"exponent {exponent:g}": Variant(OtherExponent, {"exponent": exponent}) for exponent in (0.0, 0.25, 1.0)},
-    # Another factor in x, also beyond its bound.
-    **{f"factor {factor:g}": _recipe(rate_factor=factor, rate_limit=1e9) for factor in (0.25, 0.5, 0.7, 1.5, 2.5)},
     **{f"steps {steps}": _recipe(steps=steps, growth=GROWTH ** (STEPS / steps)) for steps in (3, 12, 24)},
     **_numbered("H = {}", ("l1", "l2", "median", "degree_median"), "normaliser"),
     **_numbered("ε = {:g}", (0.01, 0.1, 0.3, 3.0, 10.0), "eps"),
+    **_numbered("factor {:g}", (0.25, 0.5, 0.7, 1.5, 2.5), "rate_factor"),
+    **_numbered("largest rate {:g}", (0.1, 0.2, 0.8, 1.6), "largest_rate"),
     **_numbered("κ = {:g}", (0.1, 0.2, 0.8, 1.0, 1.6, 2.5), "time"),
     **_numbered("pseudo-count {:g}", (0, 1, 20), "pseudo_count"),
     **_numbered("rounds {:g}", (1, 3, 4), "reweight_rounds"),
     **_numbered("power {:g}", (1, 2, 8), "affinity_power"),
     **_numbered("inner {:g}", (5, 20, 40), "inner_iterations"),
-    **_numbered("balancing {:g}", (1, 2, 6), "balancing_rounds"),
-    **_numbered("balance p = {:g}", (10, 20, 80), "balancing_labels"),
-    **_numbered("chance {:g}", (0.1, 0.5), "volume_chance"),
-    **_numbered("few {:g}", (0, 1, 20), "volume_labels"),
+    **_numbered("balancing {:g}", (1, 3, 6), "balancing_rounds"),
+    **_numbered("volume error {:g}", (0, 0.1, 2), "volume_error"),
+    **_numbered("volume scatter {:g}", (0, 0.5, 8), "volume_scatter"),
+    **_numbered("binding p = {:g}", (10, 25, 100, 200), "binding_labels"),
     **_numbered("shrinkage {:g}", (0.5, 1.0, 1.5), "shrinkage"),
-    **_numbered("support power {:g}", (1, 2, 8), "support_power"),
     **_numbered("lazy steps {:g}", (1, 3, 30), "lazy_steps"),
 }

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from shared import machine
 from shared.families import Family, draw_labels, load_family
 from shared.fingerprint import code, fingerprint
 from shared.grid import Cell, CellStore, Job, Value
+from shared.without_flow import without_flow
 from torch import Tensor
 
 from tg_crepe import (
@@ -27,7 +27,6 @@ from tg_crepe import (
     EnergyModel,
     GraphWarning,
     PropagationResult,
-    Recipe,
     get_energy_model,
     knn_graph,
 )
@@ -37,13 +36,7 @@ from tg_crepe.training import expected_calibration_error
 
 def sampling(draw: str) -> dict[str, str]:
     """What CREPE is told of how its labels came about: those that ``label_next`` asked for are recorded as such."""
-    # SWITCH ON when CrepePropagation takes it: return {"sampling": "chosen"} if draw.endswith("chosen") else {}
-    return {}
-
-
-def without_flow(**options: Any) -> EnergyModel:
-    """CREPE with its flow left out: start, volumes and decision are the same."""
-    return CrepePropagation(Recipe(time=1e-9, balancing_rounds=0, restarts=False), **options)
+    return {"sampling": "chosen"} if draw.endswith("chosen") else {}
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,9 @@ def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str]) -> Cell:
 
 def _settings(model: EnergyModel) -> str:
     """Everything that a model's row depends on but the problem."""
-    return f"{model!r} {model.soft_label} {fingerprint(type(model).__module__)} {_own_code()}"
+    modules = fingerprint(*(kind.__module__ for kind in type(model).__mro__ if issubclass(kind, EnergyModel)))
+    told = f" {model.sampling}" if isinstance(model, CrepePropagation) else ""
+    return f"{model!r} {model.soft_label}{told} {modules} {_own_code()}"
 
 
 @functools.cache
@@ -206,7 +201,7 @@ def judge(result: PropagationResult, truth: Tensor, mask: Tensor) -> dict[str, V
     # As a finding "this label is right", so that a node without a label is wrong whatever its largest probability.
     confidence = result.prob[~mask].amax(dim=1, keepdim=True).clamp(0, 1)
     ece = expected_calibration_error(confidence, (~wrong).long().unsqueeze(1), 15)
-    expected = getattr(result, "expected_error", None)
+    expected = result.expected_error
     parts = {"expected": "value", "expected_low": "low", "expected_high": "high"}
     return {
         "labelled": int(mask.sum()),

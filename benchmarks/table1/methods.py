@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from recipe.stages import WithoutFlow
 from shared.fingerprint import code, fingerprint
+from shared.without_flow import without_flow
 from table1.sweep import Sweep
 from torch import Tensor
 
-from tg_crepe import Recipe, get_energy_model
+from tg_crepe import get_energy_model
 from tg_crepe.models.registry import ENERGY_MODELS
 
 #: What a row is to the comparison. Only a tuned one has seen a test label.
@@ -89,13 +89,12 @@ class _StartOfCrepe(_Predict):
     """What CREPE is before its flow: the re-weighted diffusion with the same rate, volumes and decision."""
 
     def __call__(self, problem: Problem) -> list[Prediction]:
-        model = WithoutFlow(Recipe(balancing_rounds=0, restarts=False))
-        result = model.propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
+        result = without_flow().propagate(problem.y, problem.edge_index, problem.mask, problem.edge_weight)
         return [Prediction(result.label, result.status)]
 
     @property
     def depends(self) -> str:
-        return fingerprint("tg_crepe.models.crepe.model") + fingerprint("recipe.stages")
+        return fingerprint("tg_crepe.models.crepe.model") + fingerprint("shared.without_flow")
 
 
 @dataclass(frozen=True)

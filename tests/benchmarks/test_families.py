@@ -18,6 +18,7 @@ from shared.family_report import Results, draw_map, overall_table, ratio_table, 
 from shared.grid import CellStore
 
 from tg_crepe import LGC, GraphWarning
+from tg_crepe.inference.task import ExpectedError
 
 
 @pytest.fixture(autouse=True)
@@ -161,23 +162,25 @@ def test_unreached_node_is_an_error_and_a_class_counts_as_much_as_another():
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
     truth, mask = torch.tensor([0, 0, 1, 1, 0, 0]), torch.tensor([1, 0, 0, 1, 0, 0]).bool()
     result = LGC().propagate(torch.where(mask, truth, -1), edge_index, mask, num_classes=2)
+    # One bin at 1/2, where both are wrong, and one at 0.9, where both are right.
+    result.prob[[1, 2]] = torch.tensor([[0.9, 0.1], [0.1, 0.9]])
     found = judge(result, truth, mask)
     assert (found["labelled"], found["unlabelled"]) == (2, 4)
     assert found["error"] == pytest.approx(50)
     assert found["class_error"] == pytest.approx((100 * 2 / 3 + 0) / 2)
-    assert found["expected"] == ""
-    # One bin at 1/2, where both are wrong, and one or two above it, where both are right.
-    confident = 100 * result.prob[[1, 2]].amax(dim=1).double()
-    assert found["ece"] == pytest.approx((2 * 50 + float((100 - confident).sum())) / 4, abs=1e-4)
+    assert found["ece"] == pytest.approx((2 * 50 + 2 * 10) / 4, abs=1e-4)
 
 
 def test_expected_errors_are_kept_in_per_cent():
     family = load_family("iris")
     mask = draw_labels(family, "5 per class", 100)
     result = LGC().propagate(family.y, family.edge_index, mask, family.edge_weight)
-    result.expected_error = type("Expected", (), {"value": 0.1, "low": 0.05, "high": 0.2})
+    names = ("expected", "expected_low", "expected_high")
+    result.expected_error = ExpectedError(0.1, 0.05, 0.2)
     found = judge(result, family.y, mask)
-    assert [found[name] for name in ("expected", "expected_low", "expected_high")] == pytest.approx([10, 5, 20])
+    assert [found[name] for name in names] == pytest.approx([10, 5, 20])
+    result.expected_error = None
+    assert {judge(result, family.y, mask)[name] for name in names} == {""}
 
 
 def test_rows_are_crepe_three_times_and_the_ten_other_energies():
