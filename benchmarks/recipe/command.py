@@ -69,7 +69,7 @@ def main() -> None:
             stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
             lines = report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images)
             print("\n".join(lines))
-            if images == IMAGES and name != "effects":  # a figure says that better than its twenty tables
+            if images == IMAGES and name == "ablation":  # the page is short; the other tables are among the results
                 fill(PAGE, name, "\n".join(lines))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)

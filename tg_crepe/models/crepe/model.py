@@ -56,7 +56,7 @@ class CrepePropagation(EnergyModel):
 
     Two classes with one label each are cut from other starts too (:func:`~tg_crepe.models.crepe.refine.best_restart`).
 
-    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`start`, :meth:`time_steps`,
+    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`skill`, :meth:`start`, :meth:`volume`, :meth:`time_steps`,
     :meth:`normaliser`, :meth:`constraint`, :meth:`flow` and :meth:`score`. A start ``u0`` given to :meth:`propagate`
     takes the place of the diffusion's class functions; one flow runs from it, and nothing is refined after it.
 
@@ -124,10 +124,8 @@ class CrepePropagation(EnergyModel):
             held = leave_out(task, [factor * rate for factor in RATE_FACTORS])
         if held is not None:
             weight = weigh_rates(held)
-            held = held.mixed(weight)
-            if self.sampling != "chosen":  # labels that were asked for where doubt is do not speak for the others
-                rate, clock = rate * raised_by(weight), clock * raised_by(weight)
-                skill = label_skill(held, task.num_classes, self.recipe.pseudo_count)
+            held, factor = held.mixed(weight), self.raised(weight)
+            rate, clock, skill = rate * factor, clock * factor, self.skill(task, held)
         start = self.start(task, rate, held)
         if task.u0 is not None:
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
@@ -175,6 +173,15 @@ class CrepePropagation(EnergyModel):
     def rate(self, task: LabelTask) -> float:
         """The screening rate that sets the scale of everything, before labels are left out."""
         return screening_rate(task, self.recipe.rate_factor)
+
+    def raised(self, weight: Tensor) -> float:
+        """What the rate is multiplied by, from the weights of the rates that labels were left out at."""
+        # Labels that were asked for where doubt is do not speak for the others.
+        return 1.0 if self.sampling == "chosen" else raised_by(weight)
+
+    def skill(self, task: LabelTask, held: HeldOut) -> float:
+        """How much the scores of a flow count beside those of the first start."""
+        return 1.0 if self.sampling == "chosen" else label_skill(held, task.num_classes, self.recipe.pseudo_count)
 
     def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """Where the first flow begins, and the posterior of the class volumes."""
