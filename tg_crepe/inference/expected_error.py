@@ -15,11 +15,11 @@ from tg_crepe.solvers.resolvent import loose_resolvent
 _RATE, _TOL = 0.03, 1e-2
 
 #: How many labels the diffusion's own doubt counts beside those that were left out.
-_DOUBT_LABELS = 5.0
+_DOUBT_LABELS = 3.0
 
 #: How many labels one that was left out counts: the others that judge it are the same for all, and the answer in
 #: question is not theirs.
-_LABEL_WORTH = 0.5
+_LABEL_WORTH = 0.25
 
 #: The share of the intervals that should hold the truth.
 _COVERAGE = 0.9
@@ -29,15 +29,15 @@ def expect_error(doubt: float, held: HeldOut | None, volume: Tensor) -> Expected
     r"""A Beta posterior: the diffusion's own doubt as the prior, labels that were left out as its observations.
 
     .. math::
-        e \sim \mathrm{Beta}\left( \tfrac{1}{2} + n \bar e + 5 e_0,\; \tfrac{1}{2} + n (1 - \bar e) + 5 (1 - e_0)
+        e \sim \mathrm{Beta}\left( \tfrac{1}{2} + n \bar e + 3 e_0,\; \tfrac{1}{2} + n (1 - \bar e) + 3 (1 - e_0)
         \right), \qquad
         e_0 = 1 - \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l P_i^l,
 
     with :math:`\bar e` the share of wrong ones among the labels that were left out, a label of class :math:`l` counting
     in proportion to the volume :math:`\pi_l` over the share of :math:`l` among them (so that labels chosen equally many
-    speak for classes of their true sizes), and :math:`n` half of their effective number
-    :math:`(\sum w)^2 / \sum w^2`. With one
-    label per class nothing can be left out and :math:`e_0` is all there is: five labels' worth.
+    speak for classes of their true sizes), and :math:`n` a quarter of their effective number
+    :math:`(\sum w)^2 / \sum w^2`. With one label per class nothing can be left out and :math:`e_0` is all there is:
+    three labels' worth.
 
     Args:
         doubt (float): :math:`e_0`.

@@ -56,9 +56,10 @@ class CrepePropagation(EnergyModel):
 
     Two classes with one label each are cut from other starts too (:func:`~tg_crepe.models.crepe.refine.best_restart`).
 
-    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`skill`, :meth:`start`, :meth:`volume`, :meth:`time_steps`,
-    :meth:`normaliser`, :meth:`constraint`, :meth:`flow` and :meth:`score`. A start ``u0`` given to :meth:`propagate`
-    takes the place of the diffusion's class functions; one flow runs from it, and nothing is refined after it.
+    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`skill`,
+    :meth:`start`, :meth:`volume`, :meth:`time_steps`, :meth:`normaliser`, :meth:`constraint`, :meth:`flow` and
+    :meth:`score`. A start ``u0`` given to :meth:`propagate` takes the place of the diffusion's class functions; one
+    flow runs from it, and nothing is refined after it.
 
     Args:
         recipe (Recipe, optional): The constants. (default: :obj:`None`, :class:`Recipe()`)

@@ -64,7 +64,7 @@ def estimate_volume(
     brought back from where they have less or more than
 
     .. math::
-        \frac{s}{L} \left( 1 \mp \frac{p}{50} \right) + (1 - s) \left( r \left( \pi_l^0 \mp
+        \frac{s}{L} \left( 1 \mp \frac{p}{50} \right) + (1 - s) \left( r \left( \pi_l \mp
         \sqrt{\frac{\pi_l^0 (1 - \pi_l^0)}{A_0 + 1}} \right) + (1 - r)\, \hat\pi_l\, 2^{\mp 1} \right).
 
     Where one label stands for a class of several clusters, equal volumes are all that keeps it from losing them; with
@@ -90,7 +90,7 @@ def estimate_volume(
     width = labels_per_class(task) / recipe.binding_labels
 
     def bound(side: int) -> Tensor:
-        unequal = random * (counted + side * drawn) + (1 - random) * seen * 2.0**side
+        unequal = random * (share + side * drawn) + (1 - random) * seen * 2.0**side
         return (equal * (1 + side * width) / classes + (1 - equal) * unequal).clamp(0, 1)
 
     return VolumePosterior(equal / classes + (1 - equal) * share, bound(-1), bound(1))
