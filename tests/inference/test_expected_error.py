@@ -47,14 +47,16 @@ def test_labels_count_by_the_volumes_of_their_classes():
     held = held_with([0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])
     number = 0.5 * 1 / (2 * 0.375**2 + 4 * 0.0625**2)
     a, b = number * 0.375 + 5 * 0.2, number * 0.625 + 5 * 0.8
-    check(expect_error(0.2, held, torch.tensor([0.75, 0.25]).double()), a, b)
+    check(expect_error(0.2, held, torch.tensor([0.75, 0.25], dtype=torch.float64)), a, b)
 
 
 def test_volumes_decide_what_is_found():
-    prob = torch.tensor([[[0.55, 0.45], [0.45, 0.55]]]).double()
+    prob = torch.tensor([[[0.55, 0.45], [0.45, 0.55]]], dtype=torch.float64)
     held = HeldOut((0.1,), prob, torch.tensor([0, 1]), EQUAL.view(1, 2))
     check(expect_error(0.1, held, EQUAL), 0.5, 1 + 4.5)
-    wide = expect_error(0.1, held, torch.tensor([0.6, 0.4]).double())  # the second label is found as class 0
+    wide = expect_error(
+        0.1, held, torch.tensor([0.6, 0.4], dtype=torch.float64)
+    )  # the second label is found as class 0
     number = 0.5 / (0.6**2 + 0.4**2)
     check(wide, number * 0.4 + 0.5, number * 0.6 + 4.5)
 
