@@ -54,9 +54,8 @@ def test_volumes_decide_what_is_found():
     prob = torch.tensor([[[0.55, 0.45], [0.45, 0.55]]], dtype=torch.float64)
     held = HeldOut((0.1,), prob, torch.tensor([0, 1]), EQUAL.view(1, 2))
     check(expect_error(0.1, held, EQUAL), 0.5, 1 + 4.5)
-    wide = expect_error(
-        0.1, held, torch.tensor([0.6, 0.4], dtype=torch.float64)
-    )  # the second label is found as class 0
+    # The second label is found as class 0.
+    wide = expect_error(0.1, held, torch.tensor([0.6, 0.4], dtype=torch.float64))
     number = 0.5 / (0.6**2 + 0.4**2)
     check(wide, number * 0.4 + 0.5, number * 0.6 + 4.5)
 
