@@ -6,7 +6,7 @@ import torch
 from helpers import clusters
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import comb, gammaln
+from scipy.special import comb, expit, gammaln
 from scipy.stats import multinomial, norm
 from sklearn.datasets import make_blobs
 
@@ -68,7 +68,7 @@ def dense_posterior(counts, random, found, error):
     odds -= 0.5 * math.log1p(1 / (c * variance))
     dirichlet = gammaln(classes * c) - gammaln(classes * c + m.sum()) + (gammaln(c + m) - gammaln(c)).sum()
     odds += -m.sum() * math.log(classes) - dirichlet
-    s = 1 / (1 + math.exp(-odds))
+    s = expit(odds)
     drawn = np.sqrt(prior * (1 - prior) / (worth + 1))
     low, high = (
         s / classes * (1 + side * p / 50)
