@@ -1,85 +1,121 @@
 import numpy as np
 import pytest
 import torch
-from helpers import clusters, random_graph
+from helpers import clusters, dense_adjacency, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
-from small_graphs import complete, dense_laplacian, disjoint, path, relabelled
+from small_graphs import complete, dense_laplacian, disjoint, from_dense, path, relabelled
 
 from tg_crepe.graph import canonical_graph, knn_graph
-from tg_crepe.graph.cluster_eigenvalue import cluster_eigenvalue
+from tg_crepe.graph.cluster_eigenvalue import _krylov_estimate, cluster_eigenvalue
 
 
-def rate(graph, index):
-    """The clock of a small graph, which needs no block to start from."""
-    return cluster_eigenvalue(graph, index, torch.zeros(graph.num_nodes, 1))
+def label_block(y, num_labels, seed=0):
+    """Some labels of every class, as columns."""
+    y, rng = np.asarray(y), np.random.default_rng(seed)
+    block = torch.zeros(len(y), y.max() + 1, dtype=torch.float64)
+    for c in range(y.max() + 1):
+        block[rng.choice(np.flatnonzero(y == c), num_labels, replace=False), c] = 1
+    return block
 
 
-@pytest.mark.parametrize(
-    ("num_labels", "seed", "size", "apart"), [(1, 0, 6, 3), (20, 1, 6, 3), (1, 2, 20, 0), (20, 3, 20, 0)]
-)
-def test_clock_rate_of_a_large_graph_is_near_the_eigenvalue_and_knows_no_order(
-    num_labels, seed, size, apart, monkeypatch
-):
+def mixed_block(graph, num_labels=2, seed=0):
+    """Labels of three classes that have nothing to do with the graph."""
+    return label_block(np.arange(graph.num_nodes) % 3, num_labels, seed)
+
+
+def blobs(seed, num_nodes=600):
+    """Four clusters in six dimensions, well apart, and their classes."""
     rng = np.random.default_rng(seed)
-    y = rng.integers(0, 4, 1500)
-    x = rng.standard_normal((1500, size)) + apart * np.eye(size)[y]
-    graph, _ = canonical_graph(*knn_graph(torch.from_numpy(x), 10, metric="euclidean"), 1500)
-    expected = np.linalg.eigvalsh(dense_laplacian(graph))[3]
-    assert (expected > 0.15) == (apart == 0)  # noise without clusters has no slow mode
-    block = torch.zeros(1500, 4, dtype=torch.float64)
-    for c in range(4):
-        block[np.flatnonzero(y == c)[:num_labels], c] = 1
-    monkeypatch.setattr("tg_crepe.graph.cluster_eigenvalue._SMALL", 10)
-    found = cluster_eigenvalue(graph, 4, block)
-    assert 0.97 * expected <= found <= 1.2 * expected  # a Ritz value lies above, rounding may carry it below
-    order = torch.from_numpy(rng.permutation(1500))
-    assert cluster_eigenvalue(graph.reorder(order), 4, block[order][:, [2, 0, 3, 1]]) == found
+    y = rng.integers(0, 4, num_nodes)
+    x = rng.standard_normal((num_nodes, 6)) + 3 * np.eye(6)[y]
+    return canonical_graph(*knn_graph(torch.from_numpy(x), 10, metric="euclidean"), num_nodes)[0], y
 
 
-@pytest.mark.parametrize("index", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(4))
-def test_clock_rate_is_the_eigenvalue_to_two_significant_digits(seed, index):
-    graph, _ = clusters(seed)
+def with_weak_islands(graph, count, weight):
+    """The graph and cliques of five nodes, each on one edge of that weight."""
+    w = dense_adjacency(disjoint([graph, *(complete(5) for _ in range(count))]))
+    for k in range(count):
+        here, there = k * graph.num_nodes // count, graph.num_nodes + 5 * k
+        w[here, there] = w[there, here] = weight
+    return from_dense(w)
+
+
+@pytest.mark.parametrize("num_labels", [1, 5, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_estimate_is_near_the_eigenvalue_of_clusters_and_knows_no_order(seed, num_labels):
+    for (graph, y), index in ((clusters(seed), 3), (blobs(seed), 4)):
+        expected = np.linalg.eigvalsh(dense_laplacian(graph))[index - 1]
+        block = label_block(y, num_labels, seed)
+        found = cluster_eigenvalue(graph, index, block)
+        assert found == pytest.approx(expected, rel=0.05)
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(graph.num_nodes))
+        assert cluster_eigenvalue(graph.reorder(order), index, block[order].flip(1)) == found
+
+
+@given(seed=st.integers(0, 10_000), index=st.integers(2, 4))
+def test_estimate_lies_above_the_eigenvalue(seed, index):
+    graph = random_graph(seed, 60, density=0.1)
     expected = np.linalg.eigvalsh(dense_laplacian(graph))[index - 1]
-    assert f"{rate(graph, index):.15g}" == f"{float(f'{expected:.1e}'):.15g}"
+    assert _krylov_estimate(graph, index - 1, mixed_block(graph, 2, seed), 0.15) >= expected * (1 - 1e-9)
+    assert cluster_eigenvalue(graph, index, mixed_block(graph, 2, seed)) >= expected * 0.95  # two digits are kept
 
 
-def test_clock_rate_has_a_floor():
-    assert rate(random_graph(0), 1) == 1e-4
-    assert rate(path(400), 2) == 1e-4  # 3e-5
+@pytest.mark.xfail(strict=True, reason="a basis that is all of the space takes in rounding, which has the kernel in it")
+@pytest.mark.parametrize("num_nodes", [5, 8, 12, 20])
+def test_a_basis_that_spans_a_small_graph_has_its_eigenvalue(num_nodes):
+    for seed in range(10):
+        graph = random_graph(seed, num_nodes)
+        expected = np.linalg.eigvalsh(dense_laplacian(graph))[2]
+        assert _krylov_estimate(graph, 2, mixed_block(graph, 1, seed), 0.15) == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_islands_leave_the_clock_rate_of_the_largest_part(large, monkeypatch):
-    main, _ = clusters(0)
-    expected = rate(main, 3)
-    small = [complete(4) for _ in range(6)]  # whose own modes are quick
-    graph = disjoint([main, *small])
-    block = torch.zeros(graph.num_nodes, 3, dtype=torch.float64)
-    block[torch.arange(graph.num_nodes), torch.arange(graph.num_nodes) % 3] = 1
-    if large:
-        monkeypatch.setattr("tg_crepe.graph.cluster_eigenvalue._SMALL", 1)
-    assert cluster_eigenvalue(graph, 3, block) == pytest.approx(expected, rel=0.11)
+@pytest.mark.parametrize("seed", range(4))
+def test_islands_on_weak_edges_hardly_change_the_estimate(seed):
+    graph, y = blobs(seed)
+    islands = with_weak_islands(graph, 6, 1e-3)
+    before, after = (np.linalg.eigvalsh(dense_laplacian(g))[3] for g in (graph, islands))
+    assert after < 0.01 * before
+    block = label_block(y, 5, seed)
+    longer = torch.cat([block, block.new_zeros(30, 4)])
+    found = cluster_eigenvalue(graph, 4, block)
+    assert 0.75 * found <= cluster_eigenvalue(islands, 4, longer) <= found
 
 
-def test_two_separate_clusters_have_the_clock_of_their_inside():
-    first, second = random_graph(0), random_graph(1)
-    values = np.linalg.eigvalsh(dense_laplacian(disjoint([first, second])))
-    assert rate(disjoint([first, second]), 2) == pytest.approx(values[2], rel=0.05)
+def test_islands_of_their_own_leave_the_estimate():
+    main, y = clusters(0)
+    graph = disjoint([main, *(complete(4) for _ in range(6))])  # whose own modes are quick
+    block = label_block(y, 5)
+    longer = torch.cat([block, block.new_zeros(24, 3)])
+    assert cluster_eigenvalue(graph, 3, longer) == cluster_eigenvalue(main, 3, block)
 
 
-def test_clock_rate_of_an_index_beyond_the_nodes_is_the_largest_eigenvalue():
-    assert rate(complete(3), 10) == rate(complete(3), 3) == 1.5
+def test_estimate_has_a_floor():
+    graph = random_graph(0)
+    assert cluster_eigenvalue(graph, 1, mixed_block(graph)) == 1e-4
+    ends = torch.zeros(1000, 2, dtype=torch.float64)
+    ends[:500, 0] = ends[500:, 1] = 1
+    assert cluster_eigenvalue(path(1000), 2, ends) == 1e-4  # 5e-6
+    apart = disjoint([complete(2), complete(2)])
+    assert cluster_eigenvalue(apart, 2, torch.ones(4, 2, dtype=torch.float64)) == 1e-4  # labels that excite nothing
 
 
-@given(seed=st.integers(0, 10_000), index=st.integers(1, 6))
-def test_relabelled_nodes_leave_the_clock_rate(seed, index):
-    graph = random_graph(seed, 40, density=0.1)
-    assert rate(relabelled(graph, seed), index) == rate(graph, index)
+def test_an_index_beyond_the_nodes_is_the_largest_eigenvalue():
+    block = torch.eye(3, dtype=torch.float64)
+    assert cluster_eigenvalue(complete(3), 10, block) == cluster_eigenvalue(complete(3), 3, block) == 1.5
+
+
+@given(seed=st.integers(0, 10_000), index=st.integers(1, 4))
+def test_relabelled_nodes_leave_the_estimate(seed, index):
+    graph = random_graph(seed, 60, density=0.1)
+    block = mixed_block(graph, 2, seed)
+    order = np.random.default_rng(seed).permutation(60)
+    assert cluster_eigenvalue(relabelled(graph, seed), index, block[order]) == cluster_eigenvalue(graph, index, block)
 
 
 @given(seed=st.integers(0, 10_000), power=st.integers(-20, 20))
-def test_the_unit_of_the_weights_leaves_the_clock_rate(seed, power):
-    graph = random_graph(seed, 20)
-    assert rate(graph.with_weight(graph.edge_weight * 2.0**power), 3) == rate(graph, 3)
+def test_the_unit_of_the_weights_leaves_the_estimate(seed, power):
+    graph = random_graph(seed, 60, density=0.1)
+    block = mixed_block(graph, 2, seed)
+    scaled = graph.with_weight(graph.edge_weight * 2.0**power)
+    assert cluster_eigenvalue(scaled, 3, block) == cluster_eigenvalue(graph, 3, block)

@@ -5,8 +5,6 @@ from helpers import clusters, moons
 from sklearn.datasets import load_digits
 
 from tg_crepe import LGC, ConvergenceWarning, CrepePropagation, Harmonic, Recipe, knn_graph
-from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.models.crepe.decide import decide
 
 
@@ -205,6 +203,8 @@ def test_doubling_the_inner_iterations_hardly_changes_the_labels(digits):
     [
         ({"class_volume": "equal"}, "'class_volume' must be one of 'labels', 'uniform', got 'equal'"),
         ({"bind_volume": "equal"}, "'bind_volume' must be one of 'labels', 'uniform', got 'equal'"),
+        ({"sampling": "equal"}, "'sampling' must be one of 'auto', 'random', 'chosen', got 'equal'"),
+        ({"class_volume": torch.tensor([0.5, 0.0])}, "'class_volume' must hold one number > 0 per class"),
         ({"backend": "cuda"}, "'backend' must be one of 'auto', 'numba'"),
         ({"soft_label": "hard"}, "'soft_label' must be one of"),
         ({"symmetrize": "sum"}, "'symmetrize' must be one of"),
@@ -231,16 +231,107 @@ def test_few_labels_equally_many_keep_classes_in_balance(digits, seed):
     assert 0.05 < float(share.min()) <= float(share.max()) < 0.15
 
 
-def test_unequal_label_counts_bind_no_volume():
+def shares(result) -> np.ndarray:
+    return (torch.bincount(result.label, minlength=3) / result.label.numel()).numpy()
+
+
+@pytest.mark.parametrize("volume", [(0.2, 0.3, 0.5), (0.6, 0.2, 0.2), (1.0, 1.0, 1.0)])
+@pytest.mark.parametrize("count", [1, 3, 10])
+def test_given_volumes_are_met(count, volume):
+    graph, y = clusters(1, spread=5.0)
+    mask = split(y.numpy(), 1, count)
+    result = CrepePropagation(class_volume=torch.tensor(volume)).propagate(y, graph.adjacency, mask)
+    np.testing.assert_allclose(shares(result), np.array(volume) / sum(volume), atol=2 / y.numel())
+    assert torch.equal(result.label[mask], y[mask])
+
+
+def test_uniform_volumes_bind_nothing():
     graph, y = clusters(1, spread=5.0)
     mask = split(y.numpy(), 1, 3)
-    mask[(y == 0).nonzero().view(-1)[:12]] = True
-    plain = CrepePropagation(class_volume=resolve_volume("class_volume", "labels", _task(graph, y, mask)))
-    assert torch.equal(
-        CrepePropagation().propagate(y, graph.adjacency, mask).label, plain.propagate(y, graph.adjacency, mask).label
-    )
+    result = CrepePropagation(class_volume="uniform").propagate(y, graph.adjacency, mask)
+    assert np.abs(shares(result) - 1 / 3).max() > 0.03
 
 
-def _task(graph, y, mask):
-    sign = torch.where(mask.unsqueeze(1), 2.0 * torch.nn.functional.one_hot(y, 3) - 1, 0.0)
-    return LabelTask(graph, sign, False, torch.arange(3), 3)
+def test_counts_tell_the_volumes_of_a_random_sample_and_nothing_where_labels_were_chosen():
+    graph, y = clusters(1, spread=5.0)
+    mask = split(y.numpy(), 1, 3)
+    mask[(y == 0).nonzero().view(-1)[:30]] = True
+    share = {
+        name: shares(CrepePropagation(sampling=name).propagate(y, graph.adjacency, mask))[0]
+        for name in ("random", "chosen", "auto")
+    }
+    counted = (int((mask & (y == 0)).sum()) + 5) / (int(mask.sum()) + 15)
+    assert share["random"] == pytest.approx(counted, abs=0.1)
+    assert share["chosen"] < share["random"] - 0.1
+    assert share["chosen"] <= share["auto"] <= share["random"]
+
+
+def test_equal_counts_were_chosen():
+    graph, y = clusters(1, spread=3.0)
+    mask = split(y.numpy(), 1, 1)  # with one label each nothing can be left out, so that this is the only difference
+    auto, chosen = (CrepePropagation(sampling=s).propagate(y, graph.adjacency, mask) for s in ("auto", "chosen"))
+    assert torch.equal(auto.label, chosen.label)
+    assert torch.equal(auto.u, chosen.u)
+
+
+def test_names_of_classes_and_order_of_nodes_do_not_matter():
+    graph, y = clusters(2)
+    mask = split(y.numpy(), 2, 4)
+    result = CrepePropagation().propagate(y, graph.adjacency, mask)
+    order, names = torch.from_numpy(np.random.default_rng(0).permutation(150)), torch.tensor([2, 0, 1])
+    moved = CrepePropagation().propagate(names[y[order]], graph.reorder(order).adjacency, mask[order])
+    assert int((moved.label != names[result.label[order]]).sum()) <= 1  # rounding may turn a node on the border
+    assert moved.expected_error.value == pytest.approx(result.expected_error.value, rel=1e-6)
+
+
+def test_the_expected_error_is_said_and_many_labels_are_surer_of_it():
+    width, inside = [], []
+    for count in (1, 5, 20):
+        found = []
+        for seed in range(6):
+            graph, y = clusters(seed, num_nodes=300)
+            mask = split(y.numpy(), seed, count)
+            result = CrepePropagation().propagate(y, graph.adjacency, mask)
+            expected = result.expected_error
+            wrong = float((result.label != y)[~mask].double().mean())
+            assert float(result.prob[~mask].amax(dim=1).mean()) == pytest.approx(1 - expected.value, abs=1e-4)
+            found.append((expected.high - expected.low, expected.low <= wrong <= expected.high))
+        width.append(np.mean([w for w, _ in found]))
+        inside.append(np.mean([i for _, i in found]))
+    assert width[0] > 1.5 * width[1] > 2 * width[2]
+    assert min(inside[1:]) > 0.8  # one label per class has nothing but its own doubt, and doubts too much
+
+
+def test_labels_that_know_nothing_of_each_other_leave_the_diffusion():
+    graph, y = clusters(0)
+    noise = y[torch.randperm(150, generator=torch.Generator().manual_seed(0))]
+    near = []
+    for label in (y, noise):
+        mask = split(label.numpy(), 0, 20)
+        flow, plain = (
+            CrepePropagation(Recipe(pseudo_count=c), class_volume="uniform").propagate(label, graph.adjacency, mask)
+            for c in (1e-3, 1e6)  # so many imagined labels that all are found
+        )
+        near.append(float((flow.label == plain.label)[~mask].double().mean()))
+    assert near[1] < near[0]
+
+
+@pytest.mark.parametrize("model", [CrepePropagation(), CrepePropagation(outvote=True)], ids=["kept", "outvote"])
+@pytest.mark.parametrize(
+    "share",
+    [
+        0.5,
+        pytest.param(
+            1.0,
+            marks=pytest.mark.xfail(
+                strict=True, raises=ZeroDivisionError, reason="the mean confidence of no node is a division by 0"
+            ),
+        ),
+    ],
+)
+def test_half_of_the_nodes_or_all_may_be_labelled(model, share):
+    graph, y = clusters(0)
+    mask = torch.from_numpy(np.random.default_rng(0).random(150) < share)
+    result = model.propagate(y, graph.adjacency, mask)
+    assert bool(torch.isfinite(result.prob).all())
+    assert float((result.label == y)[mask].double().mean()) > (0.8 if model.outvote else 0.999)

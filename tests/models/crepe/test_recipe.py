@@ -19,7 +19,9 @@ from tg_crepe.solvers.ratio_flow import geometric_steps
         ({"inner_iterations": 0}, "'inner_iterations' must be an integer >= 1"),
         ({"reweight_rounds": -1}, "'reweight_rounds' must be an integer >= 0"),
         ({"growth": 1.0}, "'growth' must be > 1, got 1.0"),
-        ({"balancing_labels": 0}, "'balancing_labels' must be a finite number > 0, got 0"),
+        ({"binding_labels": 0}, "'binding_labels' must be a finite number > 0, got 0"),
+        ({"largest_rate": 0.0}, "'largest_rate' must be a finite number > 0, got 0.0"),
+        ({"volume_error": -0.5}, "'volume_error' must be a finite number > 0, got -0.5"),
         ({"pseudo_count": -1}, "'pseudo_count' must be a finite number > 0, got -1"),
         ({"shrinkage": "half"}, "'shrinkage' must be a finite number > 0, got 'half'"),
     ],
@@ -43,12 +45,18 @@ def test_no_number_of_a_recipe_is_taken_unchecked(field):
             Recipe(**{field.name: bad})
 
 
+@pytest.mark.parametrize("name", ["pseudo_count", "volume_error", "volume_scatter", "affinity_floor"])
+def test_what_is_imagined_or_doubted_may_be_nothing(name):
+    assert getattr(Recipe(**{name: 0}), name) == 0
+
+
 def test_the_paper_s_recipe_is_one_flow_and_nothing_else():
     recipe = Recipe.paper(time_step=2.0)
     assert (recipe.normaliser, recipe.eps, recipe.time_step) == ("l1", 0.01, 2.0)
     assert (recipe.reweight_rounds, recipe.balancing_rounds) == (0, 0)
     assert not recipe.restarts
-    assert not recipe.observe_volumes
+    assert recipe.has_constant_steps
+    assert not Recipe().has_constant_steps
     assert CrepePropagation.paper().recipe == Recipe.paper()
     assert Recipe.paper(restarts=True, balancing_rounds=2).balancing_rounds == 2
 

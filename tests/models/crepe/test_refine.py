@@ -5,11 +5,13 @@ from helpers import clusters, dense_adjacency
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import resolve_volume
+from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.volumes import found_volume
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.refine import _nearest_share, balance_labels, soften
-from tg_crepe.models.crepe.volumes import VolumeEstimate, count_dispersion, observe_volume
+from tg_crepe.models.crepe.refine import _nearest_share, rebalance, soften, wanted_volume
+from tg_crepe.models.crepe.start import make_start
+from tg_crepe.models.crepe.volumes import VolumePosterior
+from tg_crepe.solvers import Trace
 
 RECIPE = Recipe()
 
@@ -34,37 +36,100 @@ def skewed(y, share):
     return 0.9 * prob + 0.1 * torch.from_numpy(np.random.default_rng(1).random(prob.shape))
 
 
-@pytest.mark.parametrize(("counts", "expected"), [((4, 4, 4), 0.0), ((1, 1, 4), 1.5), ((2, 3, 4), 1 / 3)])
-def test_dispersion_is_the_variance_of_the_counts_over_their_mean(counts, expected):
-    task, _ = make_task(counts)
-    assert count_dispersion(task) == pytest.approx(expected)
-    assert count_dispersion(task) == pytest.approx(np.var(counts, ddof=1) / np.mean(counts))
+def within(spread):
+    """Equal volumes that may be off by a share of themselves."""
+    return VolumePosterior(EQUAL, EQUAL * (1 - spread), EQUAL * (1 + spread))
+
+
+def answer(score):
+    return Solution(score, score, Trace(), "converged")
+
+
+def start_with(task, volume):
+    return make_start(EQUAL.expand(task.graph.num_nodes, 3), task.graph, volume, task, "converged")
 
 
 def test_labels_within_bounds_are_left_alone():
     task, y = make_task((40, 40, 40))
-    assert balance_labels(skewed(y, 0.1), task, VolumeEstimate(EQUAL), RECIPE) is None
+    assert wanted_volume(skewed(y, 0.1), task, within(0.3)) is None
     task, y = make_task((1, 1, 1))
-    assert balance_labels(skewed(y, 0.0), task, VolumeEstimate(torch.bincount(y).double() / y.numel()), RECIPE) is None
+    own = torch.bincount(y).double() / y.numel()
+    assert wanted_volume(skewed(y, 0.0), task, VolumePosterior.given(own)) is None
+    node = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64) / y.numel()
+    assert wanted_volume(skewed(y, 0.0), task, VolumePosterior.given(own + 0.9 * node)) is None
+    assert wanted_volume(skewed(y, 0.0), task, VolumePosterior.given(own + 2 * node)) is not None
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
+def test_wanted_volumes_are_the_nearest_within_the_bounds(spread):
+    task, y = make_task((2, 2, 2))
+    wanted = wanted_volume(skewed(y, 0.5), task, within(spread))
+    assert float(wanted.sum()) == pytest.approx(1)
+    assert float(wanted[0]) == pytest.approx((1 + spread) / 3)  # the class that has too many nodes ends at its bound
+    assert bool((wanted >= (1 - spread) / 3 - 1e-12).all())
+
+
+def test_known_volumes_are_wanted_as_they_are():
+    task, y = make_task((2, 2, 2))
+    share = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    torch.testing.assert_close(wanted_volume(skewed(y, 0.3), task, VolumePosterior.given(share)), share)
+
+
+def test_nothing_runs_again_where_the_volumes_are_right():
+    task, y = make_task((3, 3, 3))
+    first = answer(skewed(y, 0.0))
+    assert rebalance(task, first, pytest.fail, start_with(task, within(0.2)), RECIPE) is first
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 10])
-def test_balanced_labels_have_volumes_within_the_tolerance_and_keep_what_is_known(count):
+@pytest.mark.parametrize("spread", [0.0, 0.2])
+def test_the_flow_runs_again_from_balanced_labels_and_the_scores_end_within_the_bounds(count, spread, monkeypatch):
     task, y = make_task((count,) * 3)
-    label = balance_labels(skewed(y, 0.5), task, VolumeEstimate(EQUAL), RECIPE)
-    tolerance = 1 + (count / 40) ** 2
-    share = torch.bincount(label, minlength=3).double() / label.numel() * 3
-    slack = 3 * 1.5 / label.numel()  # whole nodes
-    assert 1 / tolerance - slack <= float(share.min()) <= float(share.max()) <= tolerance + slack
-    assert torch.equal(label[task.labelled], y[task.labelled])
+    first, starts, labels = answer(skewed(y, 0.5)), [], []
+
+    def keep_label(label, *args):
+        labels.append(label)
+        return soften(label, *args)
+
+    monkeypatch.setattr("tg_crepe.models.crepe.refine.soften", keep_label)
+
+    def run(start, time_steps=None, inner_iterations=None):
+        starts.append(start)
+        return first  # a flow that learns nothing
+
+    found = rebalance(task, first, run, start_with(task, within(spread)), RECIPE)
+    assert len(starts) == RECIPE.balancing_rounds
+    slack = 3 * 1.5 / y.numel()  # whole nodes
+    share = 3 * found_volume(found.score, task)
+    assert 1 - spread - slack <= float(share.min()) <= float(share.max()) <= 1 + spread + slack
+    for start, label in zip(starts, labels, strict=True):
+        assert start.volume.low is start.volume.high is start.volume.share
+        wanted = 3 * start.volume.share
+        assert float(wanted.sum()) == pytest.approx(3)
+        assert 1 - spread - 1e-9 <= float(wanted.min()) <= float(wanted.max()) <= 1 + spread + 1e-9
+        np.testing.assert_allclose(3 * torch.bincount(label, minlength=3) / label.numel(), wanted, atol=slack)
+        assert torch.equal(label[task.labelled], y[task.labelled])
 
 
-def test_counts_that_scatter_or_are_in_doubt_bind_nothing():
-    task, y = make_task((1, 1, 8))
-    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL), RECIPE) is None
+def test_a_flow_that_ends_within_the_bounds_is_the_answer():
     task, y = make_task((3, 3, 3))
-    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL), RECIPE) is not None
-    assert balance_labels(skewed(y, 0.3), task, VolumeEstimate(EQUAL, doubt=1.0), RECIPE) is None
+    better = answer(skewed(y, 0.0))
+    starts = []
+
+    def run(start, time_steps=None, inner_iterations=None):
+        starts.append(start)
+        return better
+
+    assert rebalance(task, answer(skewed(y, 0.5)), run, start_with(task, within(0.2)), RECIPE) is better
+    assert len(starts) == 1
+
+
+def test_without_rounds_scores_are_moved_all_the_same():
+    task, y = make_task((3, 3, 3))
+    share = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    start = start_with(task, VolumePosterior.given(share))
+    found = rebalance(task, answer(skewed(y, 0.5)), pytest.fail, start, Recipe(balancing_rounds=0))
+    np.testing.assert_allclose(found_volume(found.score, task), share, atol=1.5 / y.numel())
 
 
 @given(
@@ -81,47 +146,6 @@ def test_nearest_share_sums_to_one_within_its_bounds(share, volume, tolerance):
     assert float(found.sum()) == pytest.approx(1)
     assert bool((found >= middle / tolerance - 1e-9).all())
     assert bool((found <= middle * tolerance + 1e-9).all())
-
-
-def found_shares(*shares):
-    """A diffusion that finds the same shares whatever it is told."""
-    return lambda volume: torch.tensor(shares, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("count", [1, 2, 5, 20])
-def test_volumes_follow_what_is_found_where_labels_were_chosen_equally_many(count):
-    task, _ = make_task((count,) * 3)
-    found = observe_volume(found_shares(0.6, 0.2, 0.2), task, EQUAL, RECIPE)
-    doubt = min(max((0.6 - 1 / 3) * count**0.5 / 0.25 - 1, 0), 1)
-    weight = doubt * count / (count + 5)
-    assert found.doubt == pytest.approx(doubt)
-    expected = [(1 - weight) / 3 + weight * share for share in (0.6, 0.2, 0.2)]
-    np.testing.assert_allclose(found.share, expected, atol=1e-12)
-
-
-def test_counts_that_scatter_are_believed():
-    task, _ = make_task((5, 20, 35))
-    share = resolve_volume("class_volume", "labels", task)
-    found = observe_volume(found_shares(0.2, 0.35, 0.45), task, share, RECIPE)
-    assert float((found.share - share).abs().max()) < 0.02
-    assert found.doubt < 0.02
-
-
-def test_counts_that_the_graph_refutes_give_way_to_equal_volumes():
-    task, _ = make_task((1, 40, 40))
-    share = resolve_volume("class_volume", "labels", task)
-    assert float(share[0]) == pytest.approx(6 / 96)
-    np.testing.assert_allclose(observe_volume(found_shares(1 / 3, 1 / 3, 1 / 3), task, share, RECIPE).share, EQUAL)
-    # Three times as large as its labels say: half way.
-    half = observe_volume(found_shares(18 / 96, 39 / 96, 39 / 96), task, share, RECIPE)
-    np.testing.assert_allclose(half.share, (share + EQUAL) / 2, atol=2e-3)
-
-
-def test_small_deviations_are_taken_for_chance():
-    task, _ = make_task((20, 20, 20))
-    found = observe_volume(found_shares(0.36, 0.32, 0.32), task, EQUAL, RECIPE)
-    assert torch.equal(found.share, EQUAL)
-    assert found.doubt == 0
 
 
 def test_softened_labels_are_ten_lazy_steps():

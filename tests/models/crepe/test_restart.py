@@ -5,7 +5,7 @@ from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import _balanced_cut, best_restart
 from tg_crepe.models.crepe.start import Start
-from tg_crepe.models.crepe.volumes import VolumeEstimate
+from tg_crepe.models.crepe.volumes import VolumePosterior
 from tg_crepe.solvers.trace import Trace
 
 
@@ -24,7 +24,7 @@ def problem():
 
 def first_start(task: LabelTask, y: torch.Tensor) -> Start:
     u = torch.stack([y - 0.5, 0.5 - y], dim=1).to(task.sign)
-    volume = VolumeEstimate(torch.tensor([0.5, 0.5], dtype=torch.float64))
+    volume = VolumePosterior.given(torch.tensor([0.5, 0.5], dtype=torch.float64))
     return Start(u, torch.ones(()), task.graph, volume)
 
 

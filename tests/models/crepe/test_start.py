@@ -6,6 +6,7 @@ from helpers import dense_adjacency, random_graph
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.start import centre, diffuse, diffused_start, make_start
+from tg_crepe.models.crepe.volumes import VolumePosterior
 
 TOL = Recipe().start_tol
 
@@ -25,6 +26,11 @@ def dense_diffusion(w: np.ndarray, source: np.ndarray, rate: float, volume: np.n
     resolvent = np.linalg.inv(np.eye(len(d)) - (1 - beta) * w / np.sqrt(np.outer(d, d)))
     v = np.linalg.matrix_power(resolvent, power) @ source / np.sqrt(d)[:, None]
     return v * volume / (d @ v)
+
+
+def known(volume: torch.Tensor):
+    """Volumes that do not depend on what is found."""
+    return lambda x: VolumePosterior.given(volume)
 
 
 @pytest.mark.parametrize("power", [1, 3])
@@ -47,7 +53,7 @@ def test_a_finding_diffuses_as_two_classes():
 
 def test_reweighting_uses_the_affinity_of_the_last_soft_labels_and_the_first_weights():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    start = diffused_start(task, Recipe(), 0.05, volume, observe=False, outvote=False)
+    start = diffused_start(task, Recipe(), 0.05, known(volume), outvote=False)
     first, _ = diffuse(task, task.graph, 0.05, volume, TOL)
 
     def weights(p: torch.Tensor) -> torch.Tensor:
@@ -63,10 +69,48 @@ def test_reweighting_uses_the_affinity_of_the_last_soft_labels_and_the_first_wei
 
 def test_without_reweighting_the_graph_is_the_task_s():
     task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
-    start = diffused_start(task, Recipe(reweight_rounds=0), 0.05, volume, observe=False, outvote=False)
+    start = diffused_start(task, Recipe(reweight_rounds=0), 0.05, known(volume), outvote=False)
     assert start.graph is task.graph
     prob, _ = diffuse(task, task.graph, 0.05, volume, TOL)
-    torch.testing.assert_close(start.u, make_start(prob, task.graph, start.volume, task, 1.0, "converged").u)
+    torch.testing.assert_close(start.u, make_start(prob, task.graph, start.volume, task, "converged").u)
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_volumes_are_asked_for_once_with_the_first_diffusion(rounds):
+    task, asked = make_task(), []
+    w = dense_adjacency(task.graph)
+    posterior = VolumePosterior.given(torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64))
+
+    def find_volume(x: torch.Tensor) -> VolumePosterior:
+        asked.append(x)
+        return posterior
+
+    start = diffused_start(task, Recipe(reweight_rounds=rounds), 0.05, find_volume, outvote=False)
+    (x,) = asked
+    d = w.sum(axis=1)
+    expected = np.linalg.inv(np.eye(15) - w / np.sqrt(np.outer(d, d)) / 1.05) @ task.sources.numpy()
+    np.testing.assert_allclose(x.numpy(), expected, atol=1e-2)
+    assert start.volume is posterior
+    v = dense_diffusion(w, task.sources.numpy(), 0.05, posterior.share.numpy())
+    np.testing.assert_allclose(start.support.numpy(), v / v.sum(axis=1, keepdims=True), atol=2e-3)
+
+
+def test_the_recipe_s_factor_scales_the_rate():
+    task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
+    one = diffused_start(task, Recipe(start_factor=2.0), 0.05, known(volume), outvote=False)
+    other = diffused_start(task, Recipe(), 0.1, known(volume), outvote=False)
+    torch.testing.assert_close(one.u, other.u)
+
+
+def test_outvoted_labels_are_what_their_neighbours_say():
+    task, volume = make_task(), torch.full((3,), 1 / 3, dtype=torch.float64)
+    start = diffused_start(task, Recipe(reweight_rounds=0), 0.05, known(volume), outvote=True)
+    w = dense_adjacency(task.graph)
+    v = dense_diffusion(w, task.sources.numpy(), 0.05, volume.numpy())
+    prob = v / v.sum(axis=1, keepdims=True)
+    prob[:4] = (w @ prob / w.sum(axis=1, keepdims=True))[:4]
+    expected = centre(torch.from_numpy(prob), task.graph, False)
+    np.testing.assert_allclose(start.u, expected, atol=2e-3 * float(task.graph.degree.max()))
 
 
 def test_centred_functions_satisfy_what_the_propositions_ask_of_a_start():
