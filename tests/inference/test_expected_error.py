@@ -36,37 +36,37 @@ def check(found: ExpectedError, a: float, b: float) -> None:
     assert found.high == pytest.approx(beta(a, b).ppf(0.95), rel=1e-9)
 
 
-def test_labels_left_out_are_half_a_label_beside_five_of_doubt():
-    # Eight labels, equally many of both classes, two of them wrong: four labels' worth with a quarter wrong.
+def test_labels_left_out_are_a_quarter_of_a_label_beside_three_of_doubt():
+    # Eight labels, equally many of both classes, two of them wrong: two labels' worth with a quarter wrong.
     held = held_with([0] * 4 + [1] * 4, [0, 0, 0, 1, 1, 1, 1, -1])
-    check(expect_error(0.1, held, EQUAL), 4 * 0.25 + 0.5, 4 * 0.75 + 4.5)
+    check(expect_error(0.1, held, EQUAL), 0.5 + 2 * 0.25 + 0.3, 0.5 + 2 * 0.75 + 2.7)
 
 
 def test_labels_count_by_the_volumes_of_their_classes():
     # Class 0 has three quarters of the nodes and two of six labels: 0.375 each, one wrong; 0.0625 for the others.
     held = held_with([0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])
-    number = 0.5 * 1 / (2 * 0.375**2 + 4 * 0.0625**2)
-    a, b = number * 0.375 + 5 * 0.2, number * 0.625 + 5 * 0.8
+    number = 0.25 * 1 / (2 * 0.375**2 + 4 * 0.0625**2)
+    a, b = 0.5 + number * 0.375 + 3 * 0.2, 0.5 + number * 0.625 + 3 * 0.8
     check(expect_error(0.2, held, torch.tensor([0.75, 0.25], dtype=torch.float64)), a, b)
 
 
 def test_volumes_decide_what_is_found():
     prob = torch.tensor([[[0.55, 0.45], [0.45, 0.55]]], dtype=torch.float64)
     held = HeldOut((0.1,), prob, torch.tensor([0, 1]), EQUAL.view(1, 2))
-    check(expect_error(0.1, held, EQUAL), 0.5, 1 + 4.5)
+    check(expect_error(0.1, held, EQUAL), 0.5 + 0.3, 0.5 + 0.5 + 2.7)
     # The second label is found as class 0.
     wide = expect_error(0.1, held, torch.tensor([0.6, 0.4], dtype=torch.float64))
-    number = 0.5 / (0.6**2 + 0.4**2)
-    check(wide, number * 0.4 + 0.5, number * 0.6 + 4.5)
+    number = 0.25 / (0.6**2 + 0.4**2)
+    check(wide, 0.5 + number * 0.4 + 0.3, 0.5 + number * 0.6 + 2.7)
 
 
 def test_without_labels_left_out_the_interval_is_wide():
     few = expect_error(0.2, None, EQUAL)
-    check(few, 1, 4)
+    check(few, 0.5 + 0.6, 0.5 + 2.4)
     assert few.high - few.low > 0.5
     many = expect_error(0.2, held_with([0, 1] * 100, [0, 1] * 80 + [1, 0] * 20), EQUAL)
-    assert many.value == pytest.approx(0.2)
-    assert many.high - many.low < 0.15
+    check(many, 0.5 + 50 * 0.2 + 0.6, 0.5 + 50 * 0.8 + 2.4)
+    assert many.high - many.low < 0.2
 
 
 @given(

@@ -199,7 +199,7 @@ def test_few_labels_cannot_claim_certainty():
         sign = torch.where(mask.unsqueeze(1), 2.0 * hot - 1, 0.0).double()
         task = LabelTask(graph, sign, False, torch.arange(3), 3)
         confidence.append(float(calibrate(task, make_solution(task, noise=0.0)).amax(dim=1).mean()))
-    assert confidence[0] < 0.9 < confidence[1]
+    assert confidence[0] < 0.85 < confidence[1]
 
 
 def test_order_of_classes_is_kept():
@@ -219,7 +219,6 @@ def test_findings_without_unlabelled_nodes_are_finite():
     assert bool(torch.isfinite(calibrate(everyone, make_solution(everyone))).all())
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="the mean confidence of no node is a division by 0")
 def test_classes_without_unlabelled_nodes_are_finite():
     everyone = make_task(num_labels=150)
     assert bool(torch.isfinite(calibrate(everyone, make_solution(everyone))).all())

@@ -48,7 +48,7 @@ def cluster_eigenvalue(graph: CanonicalGraph, index: int, block: Tensor) -> floa
 
 
 def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: float) -> float:
-    r"""The ``index``-th smallest positive eigenvalue of :math:`I - S` from above, to a few per cent.
+    r"""The ``index``-th smallest positive eigenvalue of :math:`I - S` from above, to a few per cent where it is small.
 
     Rayleigh–Ritz without the kernel on the span of :math:`B, p(S)B, p(S)^2 B, \dots`, where :math:`p` is a Chebyshev
     polynomial that damps the eigenvalues of :math:`I - S` between ``low`` and 2. The labels excite just the slow modes
@@ -93,12 +93,14 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
 
 def _new_directions(x: Tensor, basis: list[Tensor], communicator: Communicator) -> Tensor:
     """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
+    # What is this small beside x itself is rounding, with the kernel in it: the basis spans all that there is.
+    least = (1000 * torch.finfo(x.dtype).eps) ** 2 * float(communicator.sum(x.double().square().sum()))
     for _ in range(2):  # the second round removes what rounding left of the first
         # All blocks against the same x: one message between processes, where one block after the other takes many.
         if basis:
             for block, share in zip(basis, communicator.sums(*[block.t() @ x for block in basis]), strict=True):
                 x = torch.addmm(x, block, share, alpha=-1)
         size, turn = torch.linalg.eigh(communicator.sum((x.t() @ x).double()))
-        keep = size > 1e-6 * size[-1:].clamp(min=1e-30)
-        x = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype)
+        keep = size > (1e-6 * size[-1:]).clamp(min=max(least, 1e-36))
+        x, least = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype), 0.0
     return x

@@ -126,7 +126,7 @@ def match_confidence(score: Tensor, confidence: float, communicator: Communicato
 
     def excess(log_sharpness: float) -> float:
         top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
-        return float(communicator.sum(top.sum())) / count - confidence
+        return float(communicator.sum(top.sum())) / max(count, 1.0) - confidence
 
     return _crossing(excess)
 

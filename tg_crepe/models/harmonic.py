@@ -5,7 +5,7 @@ from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
 
 from tg_crepe._checks import check_choice, check_positive
-from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.rate import bounded_rate, screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.lgc import scores
@@ -59,7 +59,7 @@ class Harmonic(EnergyModel):
 def _absorbing_weight(task: LabelTask) -> float:
     """The label weight at which a walk is absorbed at the screening rate."""
     known = task.graph.communicator.sum((task.sign != 0).any(dim=1).sum())
-    return max(screening_rate(task) * task.graph.total_nodes / float(known), 1.0)
+    return max(bounded_rate(screening_rate(task)) * task.graph.total_nodes / float(known), 1.0)
 
 
 def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Solution:

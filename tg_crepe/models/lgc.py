@@ -5,7 +5,7 @@ from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
 
 from tg_crepe._checks import check_choice, check_positive
-from tg_crepe.inference.rate import screening_rate
+from tg_crepe.inference.rate import bounded_rate, screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import row_shares
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
@@ -58,7 +58,7 @@ class LGC(EnergyModel):
         source = task.sources
         if self.balanced:
             source = source / task.graph.communicator.sum(source.sum(dim=0))
-        alpha = 1 / (1 + screening_rate(task)) if isinstance(self.alpha, str) else self.alpha
+        alpha = 1 / (1 + bounded_rate(screening_rate(task))) if isinstance(self.alpha, str) else self.alpha
         result = resolvent(task.graph, source, alpha, self.tol)
         return Solution(*scores(result.x, task), result.trace, result.status)
 

@@ -321,12 +321,7 @@ def test_labels_that_know_nothing_of_each_other_leave_the_diffusion():
     "share",
     [
         0.5,
-        pytest.param(
-            1.0,
-            marks=pytest.mark.xfail(
-                strict=True, raises=ZeroDivisionError, reason="the mean confidence of no node is a division by 0"
-            ),
-        ),
+        1.0,
     ],
 )
 def test_half_of_the_nodes_or_all_may_be_labelled(model, share):

@@ -72,7 +72,7 @@ def dense_posterior(counts, random, found, error):
     drawn = np.sqrt(prior * (1 - prior) / (worth + 1))
     low, high = (
         s / classes * (1 + side * p / 50)
-        + (1 - s) * (random * (prior + side * drawn) + (1 - random) * found * 2.0**side)
+        + (1 - s) * (random * (mixed + side * drawn) + (1 - random) * found * 2.0**side)
         for side in (-1, 1)
     )
     return s / classes + (1 - s) * mixed, low.clip(0, 1), high.clip(0, 1)

@@ -57,10 +57,10 @@ def estimate_volume(
     though, which has the odds
 
     .. math::
-        \frac{s}{1 - s} = \prod_l \frac{\mathcal{N}(\delta_l \mid 0, \sigma^2)}
-        {\mathcal{N}(\delta_l \mid 0, \sigma^2 + 1/c)}, \qquad \delta_l = L \hat\pi_l - 1,
+        \log \frac{s}{1 - s} = \frac{L - 1}{2} \log \frac{\sigma^2 + 1/c}{\sigma^2} - \frac{1}{2} \left(
+        \frac{1}{\sigma^2} - \frac{1}{\sigma^2 + 1/c} \right) \sum_l \delta_l^2, \qquad \delta_l = L \hat\pi_l - 1,
 
-    times what counts that were drawn at random say. The volumes to expect are :math:`s/L + (1-s) \pi_l`. Labels are
+    plus what counts that were drawn at random say. The volumes to expect are :math:`s/L + (1-s) \pi_l`. Labels are
     brought back from where they have less or more than
 
     .. math::
