@@ -330,3 +330,13 @@ def test_half_of_the_nodes_or_all_may_be_labelled(model, share):
     result = model.propagate(y, graph.adjacency, mask)
     assert bool(torch.isfinite(result.prob).all())
     assert float((result.label == y)[mask].double().mean()) > (0.8 if model.outvote else 0.999)
+
+
+def test_given_volumes_bind_two_classes_with_one_label_each_too():
+    graph, y = clusters(0)
+    two = (y > 0).long()
+    mask = torch.zeros(150, dtype=torch.bool)
+    mask[[int((two == c).nonzero()[0]) for c in (0, 1)]] = True
+    shares = torch.tensor([0.2, 0.8])
+    result = CrepePropagation(class_volume=shares).propagate(two, graph.adjacency, mask)
+    assert int((result.label == 0).sum()) == pytest.approx(30, abs=2)

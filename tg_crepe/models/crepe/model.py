@@ -134,7 +134,8 @@ class CrepePropagation(EnergyModel):
         solution = run(start)
         if self._plain(task):
             return solution
-        if task.u0 is None and self.recipe.restarts and task.positive_count.tolist() == [1, 1]:
+        alone = self.recipe.restarts and self._volume_name != "given" and task.positive_count.tolist() == [1, 1]
+        if task.u0 is None and alone:
             solution = best_restart(task, solution, run, start, clock, self.recipe)
         elif task.u0 is None and self._volume_name != "uniform":
             solution = rebalance(task, solution, run, start, self.recipe)

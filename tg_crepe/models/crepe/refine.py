@@ -42,8 +42,8 @@ def rebalance(task: LabelTask, solution: Solution, run: RunFlow, start: Start, r
     scores there in the end.
 
     The bounds are those of :func:`~tg_crepe.models.crepe.volumes.estimate_volume`, or the volumes themselves where they
-    are given. Where a class has several clusters and one label, nothing else says that
-    a neighbour must not take the others.
+    are given. Where a class has several clusters and one label, nothing else says that a neighbour must not take the
+    others.
     """
     for number in range(recipe.balancing_rounds):
         score = solution.score
