@@ -25,7 +25,8 @@ def label_next(
 ) -> None:
     """List the rows that are worth a label most, the best first, as a csv table id,label,certainty.
 
-    The label is the present guess. Fill in the true ones and give the table to propagate --labels.
+    The label is the present guess. Fill in the true ones, add them to your labels and give all of them to propagate
+    --labels with --sampling chosen: labels that were asked for say nothing of the size of the classes.
 
     Example: tg-crepe label-next run -n 50 > to-label.csv
     """
