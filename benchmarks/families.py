@@ -27,7 +27,7 @@ from shared import machine
 from shared.families import DRAWS, FEATURES, GRAPHS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_family
 from shared.family_report import Results, draw_map, summary
-from shared.grid import CellStore, run_or_stop
+from shared.grid import CellStore, run_or_stop, tell_left
 
 from tg_crepe import GraphWarning
 
@@ -92,9 +92,7 @@ def main() -> None:
         if draw in options.draws
     ]
     store = CellStore(machine.cache_folder() / "families_cells")
-    left = [cell for cell in cells if not store.has(cell)]
-    seconds = sum(cell.expected for cell in left)
-    print(f"{len(cells)} cells, {len(left)} left: about {seconds:.0f} s of processor time", flush=True)
+    tell_left(cells, store)
     if options.plan:
         return
     failed: dict[str, str] = {}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from sklearn.datasets import make_blobs, make_moons
 
 from tg_crepe import knn_graph
 from tg_crepe.graph import CanonicalGraph, canonical_graph
+from tg_crepe.inference.task import LabelTask
 
 
 def random_graph(
@@ -53,6 +56,15 @@ def clusters(seed: int, num_nodes: int = 150, spread: float = 2.0) -> tuple[Cano
     x, y = make_blobs(num_nodes, centers=[(0, 0), (5, 0), (2.5, 4.3)], cluster_std=spread / 1.5, random_state=seed)
     edge_index, edge_weight = knn_graph(torch.from_numpy(x), 8, metric="euclidean")
     return canonical_graph(edge_index, edge_weight, num_nodes)[0], torch.from_numpy(y)
+
+
+def cluster_task(counts: Sequence[int], seed: int = 0) -> tuple[LabelTask, torch.Tensor]:
+    """Three clusters with so many labels of each, the first nodes of them, and the true classes."""
+    graph, y = clusters(seed)
+    sign = torch.zeros(graph.num_nodes, 3, dtype=graph.edge_weight.dtype)
+    for c, count in enumerate(counts):
+        sign[(y == c).nonzero().view(-1)[:count]] = 2 * torch.eye(3, dtype=sign.dtype)[c] - 1
+    return LabelTask(graph, sign, False, torch.arange(3), 3), y
 
 
 def start_off_degree(graph: CanonicalGraph, num_classes: int, seed: int = 0, coupled: bool = True) -> torch.Tensor:

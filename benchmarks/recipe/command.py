@@ -1,6 +1,6 @@
 """Why CREPE's defaults are what they are: the flow step by step, every constant, every part taken out, hard cases.
 
-    python benchmarks/recipe                     # writes results/recipe_*.csv and .md, docs/images/recipe_*.png
+    python benchmarks/recipe                     # writes results/recipe_*.csv, .md and .png
     python benchmarks/recipe --quick             # digits and PneumoniaMNIST, one split; writes recipe_quick_*
     python benchmarks/recipe --only ablation     # one experiment, or several
     python benchmarks/recipe --plan              # what would be run, and about how long
@@ -21,10 +21,10 @@ from recipe import report
 from recipe.experiments import EXPERIMENTS, FIRST_SEED, PANELS, SPLITS, make_cells
 from recipe.job import make_job, read_case
 from shared import machine
-from shared.grid import CellStore, run_or_stop
+from shared.grid import CellStore, run_or_stop, tell_left
 from shared.page import fill
 
-PAGE, IMAGES = machine.DOCS / "recipe.md", machine.DOCS / "images"
+PAGE = machine.DOCS / "recipe.md"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -53,23 +53,21 @@ def main() -> None:
     # A run that is stopped has everything on the same first splits.
     wanted = sorted(unique.values(), key=lambda cell: int(cell.point["seed"]))
     store = CellStore(machine.cache_folder() / "recipe_cells")
-    left = [cell for cell in wanted if not store.has(cell)]
-    seconds = sum(cell.expected for cell in left)
-    print(f"{len(wanted)} cells, {len(left)} left: about {seconds:.0f} s of processor time", flush=True)
+    tell_left(wanted, store)
     if options.plan:
         return
     failed: dict[str, str] = {}
     if not options.report:
         failed = run_or_stop(wanted, make_job, store, options.workers)
-    # The pages of the site can show no picture from outside their folder.
-    images = IMAGES if options.out == machine.RESULTS and not options.quick else options.out
     for name, own in cells.items():
         rows = [{"case": read_case(cell).title, **row} for cell in own if store.has(cell) for row in store.read(cell)]
         if rows:
             stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
-            lines = report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, images)
+            lines = report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, options.out)
             print("\n".join(lines))
-            if images == IMAGES and name == "ablation":  # the page is short; the other tables are among the results
+            if (
+                options.out == machine.RESULTS and not options.quick and name == "ablation"
+            ):  # the page is short; the other tables are among the results
                 fill(PAGE, name, "\n".join(lines))
     for point, message in failed.items():
         print(f"failed: {point}\n{message}", file=sys.stderr)

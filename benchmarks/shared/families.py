@@ -22,7 +22,7 @@ from tg_crepe import LGC, knn_graph
 #: Rows of a data set that take part at most: a cell takes seconds, not minutes.
 MOST_ROWS = 4_000
 
-#: Below this many rows a node has ten neighbours instead of twenty.
+#: A graph of fewer rows than this has ten neighbours per node instead of twenty.
 FEW_ROWS = 3_000
 
 

@@ -171,6 +171,13 @@ def _job(make_job: Callable[..., Job], arguments: tuple[object, ...], more: tupl
     return make_job(*arguments, **dict(more))
 
 
+def tell_left(cells: Sequence[Cell], store: CellStore) -> None:
+    """Says how many cells there are, and about how long those that are left take."""
+    left = [cell for cell in cells if not store.has(cell)]
+    seconds = sum(cell.expected for cell in left)
+    print(f"{len(cells)} cells, {len(left)} left: about {seconds:.0f} s of processor time", flush=True)
+
+
 def run_or_stop(cells: Sequence[Cell], make_job: MakeJob, store: CellStore, workers: int) -> dict[str, str]:
     """:func:`run` for a command line: Ctrl-C ends the program with a word."""
     try:

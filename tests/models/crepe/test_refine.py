@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from helpers import clusters, dense_adjacency
+from helpers import cluster_task, dense_adjacency
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.task import Solution
 from tg_crepe.inference.volumes import found_volume
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import _nearest_share, rebalance, soften, wanted_volume
@@ -14,15 +14,6 @@ from tg_crepe.models.crepe.volumes import VolumePosterior
 from tg_crepe.solvers import Trace
 
 RECIPE = Recipe()
-
-
-def make_task(counts, seed=0):
-    """Three clusters with some labels of each."""
-    graph, y = clusters(seed)
-    sign = torch.zeros(graph.num_nodes, 3, dtype=graph.edge_weight.dtype)
-    for c, count in enumerate(counts):
-        sign[(y == c).nonzero().view(-1)[:count]] = 2 * torch.eye(3, dtype=sign.dtype)[c] - 1
-    return LabelTask(graph, sign, False, torch.arange(3), 3), y
 
 
 EQUAL = torch.full((3,), 1 / 3, dtype=torch.float64)
@@ -50,9 +41,9 @@ def start_with(task, volume):
 
 
 def test_labels_within_bounds_are_left_alone():
-    task, y = make_task((40, 40, 40))
+    task, y = cluster_task((40, 40, 40))
     assert wanted_volume(skewed(y, 0.1), task, within(0.3)) is None
-    task, y = make_task((1, 1, 1))
+    task, y = cluster_task((1, 1, 1))
     own = torch.bincount(y).double() / y.numel()
     assert wanted_volume(skewed(y, 0.0), task, VolumePosterior.given(own)) is None
     node = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64) / y.numel()
@@ -62,7 +53,7 @@ def test_labels_within_bounds_are_left_alone():
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 0.4])
 def test_wanted_volumes_are_the_nearest_within_the_bounds(spread):
-    task, y = make_task((2, 2, 2))
+    task, y = cluster_task((2, 2, 2))
     wanted = wanted_volume(skewed(y, 0.5), task, within(spread))
     assert float(wanted.sum()) == pytest.approx(1)
     assert float(wanted[0]) == pytest.approx((1 + spread) / 3)  # the class that has too many nodes ends at its bound
@@ -70,13 +61,13 @@ def test_wanted_volumes_are_the_nearest_within_the_bounds(spread):
 
 
 def test_known_volumes_are_wanted_as_they_are():
-    task, y = make_task((2, 2, 2))
+    task, y = cluster_task((2, 2, 2))
     share = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
     torch.testing.assert_close(wanted_volume(skewed(y, 0.3), task, VolumePosterior.given(share)), share)
 
 
 def test_nothing_runs_again_where_the_volumes_are_right():
-    task, y = make_task((3, 3, 3))
+    task, y = cluster_task((3, 3, 3))
     first = answer(skewed(y, 0.0))
     assert rebalance(task, first, pytest.fail, start_with(task, within(0.2)), RECIPE) is first
 
@@ -84,7 +75,7 @@ def test_nothing_runs_again_where_the_volumes_are_right():
 @pytest.mark.parametrize("count", [1, 2, 5, 10])
 @pytest.mark.parametrize("spread", [0.0, 0.2])
 def test_the_flow_runs_again_from_balanced_labels_and_the_scores_end_within_the_bounds(count, spread, monkeypatch):
-    task, y = make_task((count,) * 3)
+    task, y = cluster_task((count,) * 3)
     first, starts, labels = answer(skewed(y, 0.5)), [], []
 
     def keep_label(label, *args):
@@ -112,7 +103,7 @@ def test_the_flow_runs_again_from_balanced_labels_and_the_scores_end_within_the_
 
 
 def test_a_flow_that_ends_within_the_bounds_is_the_answer():
-    task, y = make_task((3, 3, 3))
+    task, y = cluster_task((3, 3, 3))
     better = answer(skewed(y, 0.0))
     starts = []
 
@@ -125,7 +116,7 @@ def test_a_flow_that_ends_within_the_bounds_is_the_answer():
 
 
 def test_without_rounds_scores_are_moved_all_the_same():
-    task, y = make_task((3, 3, 3))
+    task, y = cluster_task((3, 3, 3))
     share = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
     start = start_with(task, VolumePosterior.given(share))
     found = rebalance(task, answer(skewed(y, 0.5)), pytest.fail, start, Recipe(balancing_rounds=0))
@@ -149,7 +140,7 @@ def test_nearest_share_sums_to_one_within_its_bounds(share, volume, tolerance):
 
 
 def test_softened_labels_are_ten_lazy_steps():
-    task, y = make_task((1, 1, 1))
+    task, y = cluster_task((1, 1, 1))
     w = dense_adjacency(task.graph)
     step = 0.5 * (np.eye(len(w)) + w / w.sum(axis=1, keepdims=True))
     expected = np.linalg.matrix_power(step, 10) @ np.eye(3)[y.numpy()]

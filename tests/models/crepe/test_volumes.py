@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers import clusters
+from helpers import cluster_task
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import comb, expit, gammaln
@@ -20,13 +20,9 @@ from tg_crepe.models.crepe.volumes import VolumePosterior, estimate_volume, labe
 RECIPE = Recipe()
 
 
-def make_task(counts, seed=0):
+def make_task(counts):
     """Three clusters with some labels of each."""
-    graph, y = clusters(seed)
-    sign = torch.zeros(graph.num_nodes, 3, dtype=graph.edge_weight.dtype)
-    for c, count in enumerate(counts):
-        sign[(y == c).nonzero().view(-1)[:count]] = 2 * torch.eye(3, dtype=sign.dtype)[c] - 1
-    return LabelTask(graph, sign, False, torch.arange(3), 3)
+    return cluster_task(counts)[0]
 
 
 def uneven_task(number, seed):
