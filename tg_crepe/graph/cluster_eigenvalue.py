@@ -22,19 +22,27 @@ _BLOCKS, _DIMENSIONS, _SETTLED = 11, 160, 0.01
 
 
 def cluster_eigenvalue(graph: CanonicalGraph, index: int, block: Tensor) -> float:
-    r"""The ``index``-th smallest eigenvalue of :math:`I - S` as far as labels excite it, to two significant digits and
-    at least :math:`10^{-4}`.
+    r"""The ``index``-th smallest eigenvalue of :math:`I - S` as far as labels excite it and take part in it, to two
+    significant digits and at least :math:`10^{-4}`.
 
     All but one of the zeros that separate components bring are left out: what lies in another component is not in the
-    way of a flow. Islands that hang on weak edges have eigenvalues near zero too, which say nothing of the classes; the
-    estimate goes a limited number of steps from the labels and hardly sees them.
+    way of a flow. Islands that hang on weak edges have eigenvalues near zero too, which say nothing of the classes. So
+    a mode :math:`\psi_k` counts as much as labels take part in it,
+
+    .. math::
+        c_k = \min\left( 1, \frac{L}{m} \sum_{i=1}^m \min\left( 1, \sqrt{\frac{\mathrm{vol}}{L - 1}}\,
+        |f_{ik} - \tilde f_k| \right) \right),
+
+    where :math:`f_{ik}` are the values of :math:`d^{-1/2} \psi_k` at the :math:`m` labels and :math:`\tilde f_k` is
+    their median. On one of :math:`L` equal classes such a mode is :math:`\sqrt{(L - 1)/\mathrm{vol}}` and more above
+    its median, and it counts as one. The eigenvalue is where :math:`\sum_k c_k` reaches :math:`L - 1`.
 
     It sets how long a flow runs, for which 10 % is precise enough; rounded, the noise of the estimate (another
     order of nodes, another device) hardly ever reaches the result.
 
     Args:
         graph (CanonicalGraph): A graph without isolated nodes.
-        index (int): Which eigenvalue, counted from 1.
+        index (int): Which eigenvalue, counted from 1: the number :math:`L` of classes.
         block (torch.Tensor): Where the search starts: the labels as columns, of shape :obj:`[num_nodes, num_columns]`
             with at least ``index`` columns.
     """
@@ -48,7 +56,8 @@ def cluster_eigenvalue(graph: CanonicalGraph, index: int, block: Tensor) -> floa
 
 
 def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: float) -> float:
-    r"""The ``index``-th smallest positive eigenvalue of :math:`I - S` from above, to a few per cent where it is small.
+    r"""Where the counts of the positive eigenvalues of :math:`I - S` add up to ``index``, from above, to a few per cent
+    where it is small.
 
     Rayleigh–Ritz without the kernel on the span of :math:`B, p(S)B, p(S)^2 B, \dots`, where :math:`p` is a Chebyshev
     polynomial that damps the eigenvalues of :math:`I - S` between ``low`` and 2. The labels excite just the slow modes
@@ -70,25 +79,53 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     rounds = min(-(-(_DIMENSIONS + 2 * block.size(1)) // block.size(1)), _BLOCKS)
     store = block.new_empty(rounds, *block.shape)
     basis: list[Tensor] = []
+    labelled = (block != 0).any(dim=1)
+    root = graph.degree[labelled].double().sqrt().unsqueeze(-1)
+    volume = float(communicator.sum(graph.degree.double().sum()))
+    at_labels = root.new_zeros(root.size(0), 0)
     projected = block.new_zeros(0, 0, dtype=torch.float64)
-    newest, value = block, math.inf
+    newest, now = block, (math.inf, math.inf)
     for place in store:
         newest = _new_directions(project(damp(newest) if basis else newest), basis, communicator)
         if newest.size(1) == 0:
             break
         newest = place[:, : newest.size(1)].copy_(newest)
         basis.append(newest)
+        at_labels = torch.cat([at_labels, newest[labelled].double() / root], dim=1)
         # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
         image = matrix @ newest
         column = communicator.sum(torch.cat([(old.t() @ image).double() for old in basis]))
         known = projected.size(0)
         projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
         projected[:, known:], projected[known:, :known] = column, column[:known].t()
-        ritz = 1 - torch.linalg.eigvalsh((projected + projected.t()) / 2).flip(0)
-        previous, value = value, float(ritz[min(index, ritz.numel()) - 1])
-        if previous - value <= _SETTLED * value:
+        ritz, turn = torch.linalg.eigh((projected + projected.t()) / 2)
+        part = _taking_part(at_labels @ turn.flip(1), index + 1, volume, communicator)
+        ritz = 1 - ritz.flip(0)
+        # The counts change with the basis too: the value alone may stand still by chance.
+        previous, now = now, (_counted(ritz, part, index), float(ritz[min(index, ritz.numel()) - 1]))
+        if all(abs(before - value) <= _SETTLED * value for before, value in zip(previous, now, strict=True)):
             break
-    return value
+    return now[0]
+
+
+def _taking_part(mode: Tensor, num_classes: int, volume: float, communicator: Communicator) -> Tensor:
+    """What every mode counts, from its values at the labels that this process holds."""
+    columns = mode.size(1)
+    mode = communicator.gather(mode.reshape(-1))[0].view(-1, columns)
+    size = (mode - mode.quantile(0.5, dim=0)).abs() * math.sqrt(volume / (num_classes - 1))
+    return (num_classes * size.clamp(max=1).mean(dim=0)).clamp(max=1)
+
+
+def _counted(value: Tensor, part: Tensor, index: int) -> float:
+    """The eigenvalue at which the counts add up to ``index``, between two of them on a logarithmic scale; the last one
+    where they do not."""
+    value = value.clamp(min=_LEAST)
+    total = part.cumsum(0)
+    at = int((total < index - 1e-6).sum())
+    if at >= value.numel() or at == 0:
+        return float(value[min(at, value.numel() - 1)])
+    share = (index - float(total[at - 1])) / float(part[at])
+    return float(value[at - 1] ** (1 - share) * value[at] ** share)
 
 
 def _new_directions(x: Tensor, basis: list[Tensor], communicator: Communicator) -> Tensor:
