@@ -17,10 +17,11 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.expected_error import judge
 from tg_crepe.inference.labels import Labels, read_labels
+from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
 from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrate, certainty, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import check_volume, match_volumes, resolve_volume
+from tg_crepe.inference.volumes import check_volume, resolve_volume
 from tg_crepe.solvers.observers import FlowObserver
 from tg_crepe.solvers.trace import Trace
 from tg_crepe.typing import Adjacency, OptTensor
@@ -56,7 +57,7 @@ class EnergyModel(BaseTransform, ABC):
             :obj:`"mutual"`. (default: :obj:`"max"`)
         bind_volume (str or torch.Tensor, optional): The share of the nodes that each class gets exactly, labelled ones
             included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
-            :obj:`[num_classes]`; see :func:`~tg_crepe.inference.volumes.match_volumes`.
+            :obj:`[num_classes]`; see :func:`~tg_crepe.inference.match_volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
     """
 

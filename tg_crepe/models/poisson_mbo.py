@@ -6,8 +6,9 @@ from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
+from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import match_volumes, resolve_volume
+from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.poisson import poisson_source, solve_poisson
 from tg_crepe.solvers.trace import Status, Trace
@@ -25,8 +26,8 @@ class PoissonMBO(EnergyModel):
 
     where :math:`\mathbf{b}` is the source of :class:`Poisson`, from whose solution it starts, :math:`\delta` one over
     the largest degree, and the prices :math:`p` give every class its volume (see
-    :func:`~tg_crepe.inference.volumes.match_volumes`; the paper multiplies by factors instead, which needs scores of
-    one sign). It ends when no label changes. A finding of multi-label data has its own threshold.
+    :func:`~tg_crepe.inference.match_volumes.match_volumes`; the paper multiplies by factors instead, which needs scores
+    of one sign). It ends when no label changes. A finding of multi-label data has its own threshold.
 
     Args:
         fidelity (float, optional): :math:`\mu`. (default: :obj:`1.0`, the value of the paper)

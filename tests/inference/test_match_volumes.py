@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from tg_crepe import LGC, ConvergenceWarning, NearestNeighbor
+from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import match_volumes
 
 
 def make_task(num_classes: int = 3, num_labels: int = 6, multi_label: bool = False) -> LabelTask:
@@ -105,6 +105,45 @@ def test_ties_are_reported_and_end():
     score, missed = match_volumes(tied, task, torch.full((3,), 1 / 3, dtype=torch.float64))
     assert bool(torch.isfinite(score).all())
     assert missed == max(abs(n - 50) for n in numbers(score, task)) > 0
+
+
+@given(
+    seed=st.integers(0, 10_000), levels=st.integers(1, 6), weights=st.lists(st.integers(0, 9), min_size=3, max_size=3)
+)
+def test_what_is_missed_with_ties_is_counted(seed, levels, weights):
+    task, weights = make_task(num_labels=0), [*weights[:2], weights[2] + 1]
+    tied = torch.from_numpy(np.random.default_rng(seed).integers(0, levels, (150, 3))).double()
+    volume = torch.tensor(weights).double() / sum(weights)
+    score, missed = match_volumes(tied, task, volume)
+    assert bool(torch.isfinite(score).all())
+    assert abs(missed - np.abs(numbers(score, task) - 150 * volume.numpy()).max()) < 1  # numbers are whole
+
+
+@given(seed=st.integers(0, 10_000), empty=st.sets(st.integers(0, 5), min_size=1, max_size=5))
+def test_classes_without_volume_get_no_node(seed, empty):
+    task, volume = make_task(6, num_labels=0), torch.ones(6, dtype=torch.float64)
+    volume[list(empty)] = 0  # of five, one class has all nodes
+    score, missed = match_volumes(make_scores(seed, 6), task, volume / volume.sum())
+    assert missed == 0
+    assert {label for label, count in enumerate(numbers(score, task)) if count == 0} == empty
+
+
+def test_columns_of_very_different_size():
+    task, scale = make_task(num_labels=0), torch.tensor([1e6, 1.0, 1e-12], dtype=torch.float64)
+    score, missed = match_volumes(make_scores(0) * scale, task, torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64))
+    assert missed == 0
+    assert numbers(score, task) == [75, 30, 45]
+
+
+@pytest.mark.parametrize("num_classes", [75, 150])
+def test_as_many_classes_as_there_are_nodes(num_classes):
+    task, original = make_task(num_classes, num_labels=0), make_scores(0, num_classes)
+    score, missed = match_volumes(original, task, torch.full((num_classes,), 1 / num_classes, dtype=torch.float64))
+    assert missed == 0
+    assert numbers(score, task) == [150 // num_classes] * num_classes
+    places = np.repeat(np.arange(num_classes), 150 // num_classes)
+    rows, columns = linear_sum_assignment(-original.numpy()[:, places])
+    assert torch.equal(score.argmax(dim=1)[rows], torch.from_numpy(places[columns]))
 
 
 def test_nothing_to_decide():
