@@ -18,18 +18,14 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
-import sys
-import warnings
 from pathlib import Path
 
 from shared import machine
 from shared.families import DRAWS, FEATURES, GRAPHS, UNSEEN
-from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_family
+from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_families
 from shared.family_report import Results, draw_map, summary
-from shared.grid import CellStore, run_or_stop, tell_left
-
-from tg_crepe import GraphWarning
+from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.options import add_run_options, check_run_options
 
 SEEDS = (0, 10)
 
@@ -42,16 +38,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--unseen", action="store_true", help=f"those that took no part: {', '.join(UNSEEN)}")
     parser.add_argument("--draws", nargs="+", choices=DRAWS, default=list(DRAWS), metavar="DRAW")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
-    parser.add_argument("--plan", action="store_true", help="only say what would be run")
-    parser.add_argument("--report", action="store_true", help="only write what is finished")
+    add_run_options(parser)
     parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
     options = parser.parse_args(arguments)
-    first, end = options.seeds
-    if not 0 <= first < end:
-        parser.error(f"--seeds must be FIRST < END, from 0, got {first} {end}")
-    if options.workers < 1:
-        parser.error(f"--workers must be at least 1, got {options.workers}")
+    check_run_options(parser, options)
     if CREPE not in options.methods or not set(OTHERS) & set(options.methods):
         parser.error(f"--methods must hold {CREPE} and one of {', '.join(OTHERS)}, got {', '.join(options.methods)}")
     if options.families and options.unseen:
@@ -68,21 +58,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def prepare(names: list[str]) -> dict[str, Path]:
-    """The graphs of families by name; says which are left out."""
-    found = {}
-    warnings.simplefilter("ignore", GraphWarning)  # some rows of CiteSeer have no word
-    for name in names:
-        try:
-            found[name] = prepare_family(name)
-        except (ImportError, FileNotFoundError, SystemExit) as error:  # shared.features exits where there is no folder
-            print(f"left out: {name} ({error})", flush=True)
-    return found
-
-
 def main() -> None:
     options = parse_arguments()
-    paths, methods = prepare(options.families), tuple(name for name in METHODS if name in options.methods)
+    paths, methods = prepare_families(options.families), tuple(name for name in METHODS if name in options.methods)
     # A run that is stopped has everything on the same first seeds.
     cells = [
         make_cell(path, draw, seed, methods)
@@ -109,9 +87,7 @@ def main() -> None:
             machine.write_csv(rows, stem.with_suffix(".csv"))
             machine.write_text(text, stem.with_suffix(".md"))
             draw_map(results, stem.with_suffix(".png"))
-    for point, message in failed.items():
-        print(f"failed: {point}\n{message}", file=sys.stderr)
-    sys.exit(1 if failed else 0)
+    exit_with(failed)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import torch
 from scipy.sparse import csr_matrix
 from shared import machine
 from shared.features import load
+from shared.picture import write_picture
 from shared.splits import Split, choose_labels
 from torch import Tensor
 from tqdm import tqdm
@@ -141,9 +142,7 @@ def draw(rows: list[Row], path: Path) -> None:
         axes.set_ylabel("error in %")
         axes.set_ylim(bottom=0)
         axes.legend()
-    temporary = path.with_suffix(".tmp")
-    figure.savefig(temporary, format="png", dpi=130)
-    temporary.replace(path)
+    write_picture(figure, path, dpi=130)
 
 
 def main() -> None:

@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +33,7 @@ from hybrid import report as hybrid_report
 from hybrid.cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
 from hybrid.job import features_name, make_cell, make_job
 from shared import machine
-from shared.grid import Cell, CellStore, run_or_stop
+from shared.grid import Cell, CellStore, exit_with, run_or_stop
 from shared.page import fill
 
 DOCS = machine.DOCS
@@ -183,9 +182,7 @@ def main() -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         machine.write_csv(rows, table)
         print(write_report(options.experiment, table, len(failed), full))
-    for point, message in failed.items():
-        print(f"failed: {point}\n{message}", file=sys.stderr)
-    sys.exit(1 if failed else 0)
+    exit_with(failed)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,14 @@ discussed in ``docs/recipe.md``.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 
 from recipe import report
 from recipe.experiments import EXPERIMENTS, FIRST_SEED, PANELS, SPLITS, make_cells
 from recipe.job import make_job, read_case
 from shared import machine
-from shared.grid import CellStore, run_or_stop, tell_left
+from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.options import add_run_options, check_run_options
 from shared.page import fill
 
 PAGE = machine.DOCS / "recipe.md"
@@ -33,14 +32,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS), metavar="EXPERIMENT")
     parser.add_argument("--quick", action="store_true", help="PneumoniaMNIST and digits, one split; recipe_quick_*")
     parser.add_argument("--splits", type=int, default=SPLITS, help=f"how many, from seed {FIRST_SEED}")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
-    parser.add_argument("--plan", action="store_true", help="only say what would be run")
-    parser.add_argument("--report", action="store_true", help="only write what is finished")
+    add_run_options(parser)
     parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
     options = parser.parse_args()
-    for name in ("splits", "workers"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
+    check_run_options(parser, options)
+    if options.splits < 1:
+        parser.error(f"--splits must be at least 1, got {options.splits}")
     return options
 
 
@@ -69,9 +66,7 @@ def main() -> None:
                 options.out == machine.RESULTS and not options.quick and name == "ablation"
             ):  # the page is short; the other tables are among the results
                 fill(PAGE, name, "\n".join(lines))
-    for point, message in failed.items():
-        print(f"failed: {point}\n{message}", file=sys.stderr)
-    sys.exit(1 if failed else 0)
+    exit_with(failed)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from shared import machine
+from shared.table import markdown
 
 Row = dict[str, Any]
 
@@ -58,7 +59,7 @@ class Table:
 
     def lines(self, cases: Sequence[str] | None = None) -> list[str]:
         """The table with a line a case, the lowest of its errors in bold."""
-        return _markdown(["error in % (splits)", *self.names], [self._line(case) for case in cases or self.cases])
+        return markdown(["error in % (splits)", *self.names], [self._line(case) for case in cases or self.cases])
 
     def _line(self, case: str) -> list[str]:
         means = [round(self.mean(case, name), 2) for name in self.names]
@@ -69,10 +70,6 @@ class Table:
 
 def _bold(text: str, wanted: bool) -> str:
     return f"**{text}**" if wanted else text
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def write(
@@ -125,7 +122,7 @@ def _flow_report(rows: Sequence[Row]) -> list[str]:
                 cells.append(f"{np.mean(values):.{digits}f}" if values else "–")
             body.append([case, *cells])
         title = "error in %" if what == "error" else "sum of ratios"
-        lines += [*_markdown([f"{title}, κ =", *(f"{time:.2g}" for _, time in steps)], body), ""]
+        lines += [*markdown([f"{title}, κ =", *(f"{time:.2g}" for _, time in steps)], body), ""]
     splits = len({row["seed"] for row in rows})
     lines += [
         f"At most {splits} splits. κ = 0 is the re-weighted start, κ = 0.4 the end of the recipe's first run; what "
@@ -148,7 +145,7 @@ def _ablation_report(table: Table) -> list[str]:
         span = [f"{gaps[most]:+.2f} ({most})", f"{gaps[least]:+.2f} ({least})"]
         body.append([name, f"{worse}", f"{better}", f"{np.median(list(gaps.values())):+.2f}", *span])
     header = ["without the part: change of the error", "worse in", "better in", "median", "largest", "smallest"]
-    return [*table.lines(), "", *_markdown(header, body)]
+    return [*table.lines(), "", *markdown(header, body)]
 
 
 def _stability_report(table: Table) -> list[str]:
@@ -167,7 +164,7 @@ def _stability_report(table: Table) -> list[str]:
         misses.append(f"not finished: {', '.join(missing)}")
     verdict = f"Changes of {STABLE} points or more: {'; '.join(misses) if misses else 'none'}."
     header = ["case (splits)", "error in %", *(f"{name}, change ± standard error" for name in table.names[1:])]
-    return [*_markdown(header, body), "", verdict]
+    return [*markdown(header, body), "", verdict]
 
 
 def _effects_report(rows: Sequence[Row], panels: dict[str, dict[str, str]]) -> list[str]:
@@ -180,7 +177,7 @@ def _effects_report(rows: Sequence[Row], panels: dict[str, dict[str, str]]) -> l
             [f"{case} ({table.splits(case)})", *(f"{table.mean(case, name):.2f}" for name in values.values())]
             for case in table.cases
         ]
-        lines += [*_markdown(header, body), ""]
+        lines += [*markdown(header, body), ""]
     return ["Error in %; the default in bold.", "", *lines]
 
 
@@ -200,7 +197,7 @@ def _unchanged_report(rows: Sequence[Row]) -> list[str]:
     for case in dict.fromkeys(row["case"] for row in rows):
         changed = [int(row["changed"]) for row in rows if row["case"] == case]
         body.append([case, str(len(changed)), str(max(changed))])
-    return _markdown(["case", "splits", "most labels changed in a split"], body)
+    return markdown(["case", "splits", "most labels changed in a split"], body)
 
 
 def _figure(width: float, height: float) -> Any:

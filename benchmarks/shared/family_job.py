@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from shared import machine
 from shared.families import Family, draw_labels, load_family
-from shared.fingerprint import code, fingerprint
+from shared.fingerprint import fingerprint, fingerprint_of
 from shared.grid import Cell, CellStore, Job, Value
 from shared.without_flow import without_flow
 from torch import Tensor
@@ -93,6 +92,18 @@ def prepare_family(name: str) -> Path:
     return path
 
 
+def prepare_families(names: Iterable[str]) -> dict[str, Path]:
+    """The files of several families by name; says which are left out."""
+    found = {}
+    warnings.simplefilter("ignore", GraphWarning)  # some rows of CiteSeer have no word
+    for name in names:
+        try:
+            found[name] = prepare_family(name)
+        except (ImportError, FileNotFoundError, SystemExit) as error:  # shared.features exits where there is no folder
+            print(f"left out: {name} ({error})", flush=True)
+    return found
+
+
 @functools.lru_cache(maxsize=8)
 def read_family(path: Path) -> tuple[Family, str]:
     """A family from the cache, without its features, and a hash of all of it."""
@@ -120,7 +131,7 @@ def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str]) -> Cell:
         methods (list): Which of :data:`METHODS`.
     """
     family, content = read_family(path)
-    own = "".join(_settings(METHODS[name].model(draw)) for name in methods)
+    own = "".join(model_settings(METHODS[name].model(draw)) for name in methods)
     asking = fingerprint("tg_crepe.active") if draw.endswith("chosen") else ""
     settings = f"{content} {fingerprint('shared.families')} {asking} {own}"
     size = family.y.numel() / 4000 * (0.5 + family.num_classes / 20)
@@ -128,7 +139,7 @@ def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str]) -> Cell:
     return Cell({"family": family.name, "draw": draw, "seed": seed}, settings, expected)
 
 
-def _settings(model: EnergyModel) -> str:
+def model_settings(model: EnergyModel) -> str:
     """Everything that a model's row depends on but the problem."""
     modules = fingerprint(*(kind.__module__ for kind in type(model).__mro__ if issubclass(kind, EnergyModel)))
     told = f" {model.sampling}" if isinstance(model, CrepePropagation) else ""
@@ -138,8 +149,7 @@ def _settings(model: EnergyModel) -> str:
 @functools.cache
 def _own_code() -> str:
     """The code that judges a model; the rest of this file changes no row."""
-    text = "".join(inspect.getsource(part) for part in (measure, judge))
-    return hashlib.sha256(code(text).encode()).hexdigest()[:12]
+    return fingerprint_of(measure, judge)
 
 
 def make_job(methods: tuple[str, ...], folder: Path, paths: tuple[tuple[str, Path], ...], threads: int) -> Job:
@@ -177,7 +187,7 @@ def run_cell(methods: Sequence[str], store: CellStore, paths: dict[str, Path], c
     rows = []
     for method in methods:
         model = METHODS[method].model(draw)
-        settings = f"{content} {_hash(mask.numpy())} {_settings(model)}"
+        settings = f"{content} {_hash(mask.numpy())} {model_settings(model)}"
         own = Cell({**cell.point, "method": method}, settings, 0.0)
         if not store.has(own):
             store.write(own, [measure(model, family, mask)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import numpy as np
 from shared import machine
 from shared.families import DRAWS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS
+from shared.picture import write_picture
+from shared.table import markdown
 
 Row = dict[str, Any]
 
@@ -123,10 +125,6 @@ class Results:
         return sorted(self.cells, key=lambda place: -self.ratio(place, method))
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(header)} |", "|---" * len(header) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
-
-
 def _number(value: float, form: str = ".2f") -> str:
     return "–" if math.isnan(value) else format(value, form)
 
@@ -163,7 +161,7 @@ def overall_table(results: Results) -> list[str]:
         f"ECE with {FEWEST}",
         "expected interval holds the error",
     ]
-    return _markdown(header, body)
+    return markdown(header, body)
 
 
 def left_out_table(results: Results) -> list[str]:
@@ -173,7 +171,7 @@ def left_out_table(results: Results) -> list[str]:
         means = {family: results.geometric_mean(method, without=family) for family in results.families}
         ends = [pick(means, key=lambda family: means[family]) for pick in (min, max)]
         body.append([method, *(f"{means[family]:.3f} (without {family})" for family in ends)])
-    return _markdown(["geometric mean with one family left out", "lowest", "highest"], body)
+    return markdown(["geometric mean with one family left out", "lowest", "highest"], body)
 
 
 def ratio_table(results: Results) -> list[str]:
@@ -201,7 +199,7 @@ def _by_place(results: Results, title: str, text: Any) -> list[str]:
         [family, *(text((family, draw)) if (family, draw) in results.cells else "–" for draw in results.draws)]
         for family in results.families
     ]
-    return _markdown([title, *results.draws], body)
+    return markdown([title, *results.draws], body)
 
 
 def worst_table(results: Results) -> list[str]:
@@ -211,7 +209,7 @@ def worst_table(results: Results) -> list[str]:
         best = results.best(place)
         errors = [f"{results.mean(place, CREPE):.2f}", f"{best.error:.2f} ({best.name})"]
         body.append([*place, f"{results.ratio(place):.2f}", *errors, str(len(results.cells[place][CREPE]))])
-    return _markdown(["family", "labels", "ratio", "CREPE's error in %", "best other", "seeds"], body)
+    return markdown(["family", "labels", "ratio", "CREPE's error in %", "best other", "seeds"], body)
 
 
 def summary(results: Results, failed: int = 0) -> str:
@@ -290,6 +288,4 @@ def draw_map(results: Results, path: Path) -> None:
     ticks = [tick for tick in (1 / 3, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3) if 0.999 / limit <= tick <= 1.001 * limit]
     bar.set_ticks(ticks, labels=[f"{tick:.3g}" if tick >= 0.5 else "0.33" for tick in ticks])
     bar.ax.minorticks_off()
-    temporary = path.with_suffix(".tmp")
-    figure.savefig(temporary, format="png", dpi=120)
-    temporary.replace(path)
+    write_picture(figure, path)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from tqdm import tqdm
 
@@ -185,6 +186,13 @@ def run_or_stop(cells: Sequence[Cell], make_job: MakeJob, store: CellStore, work
     except KeyboardInterrupt:
         print("\nstopped; finished cells are kept, the same command goes on from here")
         sys.exit(130)
+
+
+def exit_with(failed: dict[str, str]) -> NoReturn:
+    """Ends a command line: says which cells failed and why, which is no success."""
+    for point, message in failed.items():
+        print(f"failed: {point}\n{message}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
 
 
 @contextmanager

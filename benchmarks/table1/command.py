@@ -20,14 +20,13 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
-import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from shared import machine
 from shared.fingerprint import fingerprint
-from shared.grid import Cell, CellStore, Value, run_or_stop
+from shared.grid import Cell, CellStore, Value, exit_with, run_or_stop
+from shared.options import add_run_options, check_run_options
 from shared.splits import Split
 from table1.job import GraphData, make_job, prepare_graph, read_graph
 from table1.methods import METHODS, PEER, Method
@@ -148,9 +147,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", metavar="METHOD", help="these rows alone")
     parser.add_argument("--update", nargs="+", metavar="METHOD", help="these rows anew, the others as they stand")
     parser.add_argument("--redo", nargs="+", default=[], metavar="METHOD", help="rows whose cells are run again")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that share the cells")
-    parser.add_argument("--plan", action="store_true", help="only say what would be run")
-    parser.add_argument("--report", action="store_true", help="only write what is finished")
+    add_run_options(parser)
     parser.add_argument("--verdict", action="store_true", help="only compare CREPE with the best other of every table")
     parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
     options = parser.parse_args()
@@ -161,8 +158,7 @@ def parse_arguments() -> argparse.Namespace:
         )
     if options.k is not None and options.k < 1:
         parser.error(f"--k must be at least 1, got {options.k}")
-    if options.workers < 1:
-        parser.error(f"--workers must be at least 1, got {options.workers}")
+    check_run_options(parser, options)
     names = [method.name for method in METHODS]
     for name in [*(options.methods or []), *(options.update or []), *options.redo]:
         if name not in names:
@@ -214,9 +210,7 @@ def main() -> None:
     if not options.report:
         failed = run_or_stop(cells, functools.partial(make_job, path), store, options.workers)
     print(report(data, cells, store, len(failed), stem, kept))
-    for point, message in failed.items():
-        print(f"failed: {point}\n{message}", file=sys.stderr)
-    sys.exit(1 if failed else 0)
+    exit_with(failed)
 
 
 if __name__ == "__main__":

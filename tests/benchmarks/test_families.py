@@ -13,7 +13,17 @@ pytest.importorskip("sklearn")
 import families
 from shared import machine
 from shared.families import DRAWS, SKEWED, draw_labels, load_family
-from shared.family_job import CREPE, METHODS, OTHERS, judge, make_cell, make_job, prepare_family, read_family
+from shared.family_job import (
+    CREPE,
+    METHODS,
+    OTHERS,
+    judge,
+    make_cell,
+    make_job,
+    prepare_families,
+    prepare_family,
+    read_family,
+)
 from shared.family_report import Results, draw_map, overall_table, ratio_table, summary, worst_table
 from shared.grid import CellStore
 
@@ -74,7 +84,7 @@ def test_table_of_keel_is_read():
 def test_family_whose_data_are_missing_is_left_out_and_named(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TG_CREPE_CACHE", str(tmp_path))
     monkeypatch.delenv("TG_CREPE_DATA", raising=False)
-    assert list(families.prepare(["BreastMNIST", "iris"])) == ["iris"]
+    assert list(prepare_families(["BreastMNIST", "iris"])) == ["iris"]
     assert "left out: BreastMNIST" in capsys.readouterr().out
 
 

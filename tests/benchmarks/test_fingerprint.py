@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from shared.fingerprint import code, fingerprint
+from shared.fingerprint import code, fingerprint, fingerprint_of
 
 
 def test_comments_and_docstrings_do_not_count():
@@ -32,3 +32,8 @@ def test_changed_import_changes_the_fingerprint(package, file, matters):
     (package / file).write_text((package / file).read_text() + "y = 2\n")
     fingerprint.cache_clear()
     assert (fingerprint("fingerprinted.model") != before) == matters
+
+
+def test_fingerprint_of_parts_is_that_of_their_code_alone():
+    assert fingerprint_of(code) == fingerprint_of(code)
+    assert len({fingerprint_of(code), fingerprint_of(fingerprint_of), fingerprint_of(code, fingerprint_of)}) == 3

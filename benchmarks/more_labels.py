@@ -1,0 +1,82 @@
+"""Do more labels ever hurt: the error at 20, 50, 100 and 200 labels that ``label_next`` asks for, or chance.
+
+    python benchmarks/more_labels.py                # seeds 0-9, writes benchmarks/results/more_labels.csv, .md and .png
+    python benchmarks/more_labels.py --plan         # what would be run, and about how long
+    python benchmarks/more_labels.py --report       # only writes what is finished
+    python benchmarks/more_labels.py --seeds 100 103 --out some/folder      # development seeds
+    python benchmarks/more_labels.py --families digits TREC --ways chosen
+
+The ways to choose and the steps are those of :mod:`shared.step_job`, the families some of :mod:`shared.families`. A
+part of the table, or other seeds, is printed and only written where ``--out`` says. The run may be stopped at any time:
+the same command goes on where it was. A family whose data are missing is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from pathlib import Path
+
+from shared import machine
+from shared.family_job import prepare_families
+from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.options import add_run_options, check_run_options
+from shared.step_job import WAYS, make_cell, make_job
+from shared.step_report import Results, draw_curves, summary
+
+SEEDS = (0, 10)
+
+#: Images with features of a trained network and without, small ones, and texts.
+FAMILIES = ("CIFAR-10 pretrained", "digits", "Fashion-MNIST", "TREC")
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line; ``out`` is what is meant where it is not given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "END"))
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="FAMILY")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="who chooses: %(choices)s")
+    add_run_options(parser)
+    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
+    options = parser.parse_args(arguments)
+    check_run_options(parser, options)
+    whole = (tuple(options.seeds), set(options.families), set(options.ways)) == (SEEDS, set(FAMILIES), set(WAYS))
+    if options.out is None and whole:
+        options.out = machine.RESULTS
+    return options
+
+
+def main() -> None:
+    options = parse_arguments()
+    paths = prepare_families(name for name in FAMILIES if name in options.families)
+    # A run that is stopped has everything on the same first seeds.
+    cells = [
+        make_cell(path, way, seed)
+        for seed in range(*options.seeds)
+        for path in paths.values()
+        for way in WAYS
+        if way in options.ways
+    ]
+    store = CellStore(machine.cache_folder() / "more_labels_cells")
+    tell_left(cells, store)
+    if options.plan:
+        return
+    failed: dict[str, str] = {}
+    if not options.report:
+        job = functools.partial(make_job, tuple(paths.items()))
+        failed = run_or_stop(cells, job, store, options.workers)
+    rows: list[dict[str, object]] = [{**row} for cell in cells if store.has(cell) for row in store.read(cell)]
+    if rows:
+        results = Results(rows)
+        text = summary(results, len(failed))
+        print(text)
+        if options.out is not None:
+            stem = options.out / "more_labels"
+            machine.write_csv(rows, stem.with_suffix(".csv"))
+            machine.write_text(text, stem.with_suffix(".md"))
+            draw_curves(results, stem.with_suffix(".png"))
+    exit_with(failed)
+
+
+if __name__ == "__main__":
+    main()
