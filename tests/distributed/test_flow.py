@@ -16,7 +16,7 @@ from tg_crepe.distributed import Shard, Traffic
 from tg_crepe.distributed.inference import part_graph
 from tg_crepe.energy.constraint import LabelCoupling
 from tg_crepe.graph import canonical_graph
-from tg_crepe.inference import volumes
+from tg_crepe.inference import match_volumes
 from tg_crepe.models.registry import ENERGY_MODELS
 from tg_crepe.solvers.backends import make_backend
 from tg_crepe.solvers.problem import InnerProblem
@@ -45,10 +45,10 @@ def together(model, problem: SharedProblem, world_size: int, owner=None, u0=None
 def assert_same(found: dict[str, torch.Tensor], expected, tolerance: float) -> None:
     assert torch.equal(found["label"], expected.label)
     assert torch.equal(found["reached"], expected.reached)
-    # Probabilities go through a search for a temperature, which rounding enters once more.
-    for name, slack in (("u", 1), ("prob", 10), ("certainty", 10)):
+    # Probabilities are pooled as labels that are left out say, for which solvers end by a loose tolerance.
+    for name, atol in (("u", tolerance), ("prob", 10 * tolerance + 1e-4), ("certainty", 10 * tolerance + 1e-4)):
         value = getattr(expected, name)
-        torch.testing.assert_close(found[name], value, atol=slack * tolerance * float(value.abs().max()), rtol=0)
+        torch.testing.assert_close(found[name], value, atol=atol * float(value.abs().max()), rtol=0)
 
 
 def fixed_flow(constants: dict[str, object] | None = None, **options: object) -> CrepePropagation:
@@ -115,7 +115,7 @@ def test_one_label_per_class_takes_restarts_and_eigenvectors_too():
 
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["by counts", "by all scores"])
 def test_class_volumes_are_matched_over_all_ranks(monkeypatch, shared):
-    monkeypatch.setattr(volumes, "_SHARED", shared)
+    monkeypatch.setattr(match_volumes, "_SHARED", shared)
     problem = digits(torch.float64, num_nodes=150, labels=2)
     model = get_energy_model("lgc", tol=1e-12, bind_volume="uniform")
     assert_same(together(model, problem, 3)[0], alone(model, problem), 1e-9)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from tg_crepe.inference.expected_error import class_error, expect_error, judge, label_skill, own_doubt
-from tg_crepe.inference.held_out import HeldOut, leave_out
+from tg_crepe.inference.expected_error import class_error, expect_doubt, expect_error, judge, label_worth, own_doubt
+from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.task import ExpectedError, LabelTask
 
 EQUAL = torch.full((2,), 0.5, dtype=torch.float64)
@@ -100,14 +100,32 @@ def test_class_error_by_hand():
     assert class_error(None, 10) == pytest.approx(0.45)
 
 
-def test_label_skill_by_hand():
-    held = held_with([0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1])
-    assert label_skill(held, 2, 5) == pytest.approx(1 - 6 / 16 * 0.25 / 0.5)
-    assert label_skill(held, 2, 0) == pytest.approx(0.5)
-    assert label_skill(held_with([0, 1], [0, 1]), 2, 5) == 1.0
-    assert label_skill(held_with([0, 1] * 50, [1, 0] * 50), 2, 5) == 0.0
-    few, many = (label_skill(held_with([0, 1] * k, [1, 1] * k), 2, 5) for k in (1, 100))
-    assert few > 0.8 > 0.1 > many
+def test_doubt_of_calibrated_labels_is_expected_with_three_labels_and_a_quarter_of_those_left_out():
+    few = expect_doubt(0.2, None)
+    assert few.value == 0.2
+    assert (few.low, few.high) == pytest.approx(beta(0.5 + 0.6, 0.5 + 2.4).ppf([0.05, 0.95]), rel=1e-9)
+    many = expect_doubt(0.2, torch.ones(400, dtype=torch.float64))
+    assert many.value == 0.2
+    assert (many.low, many.high) == pytest.approx(beta(0.5 + 103 * 0.2, 0.5 + 103 * 0.8).ppf([0.05, 0.95]), rel=1e-9)
+    # One label that is worth all others together counts as little more than one.
+    uneven = torch.tensor([100.0] + [1.0] * 99, dtype=torch.float64)
+    number = 3 + 0.25 * 199**2 / (100**2 + 99)
+    low, high = beta(0.5 + number * 0.2, 0.5 + number * 0.8).ppf([0.05, 0.95])
+    assert expect_doubt(0.2, uneven) == ExpectedError(0.2, pytest.approx(low), pytest.approx(high))
+
+
+@given(doubt=st.floats(0, 1), number=st.integers(1, 1000))
+def test_doubt_lies_in_its_interval(doubt, number):
+    found = expect_doubt(doubt, torch.ones(number, dtype=torch.float64))
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def test_labels_are_worth_the_volume_of_their_class():
+    y, volume = torch.tensor([0, 0, 1, 1, 1, 1]), torch.tensor([0.75, 0.25], dtype=torch.float64)
+    worth = label_worth(y, volume)
+    assert worth.tolist() == pytest.approx([2.25, 2.25, 0.375, 0.375, 0.375, 0.375])
+    # As many labels as their class has nodes are all worth the same.
+    assert label_worth(y, torch.tensor([1.0, 2.0], dtype=torch.float64) / 3).tolist() == pytest.approx([1.0] * 6)
 
 
 def test_own_doubt_is_over_unlabelled_nodes():
@@ -136,9 +154,13 @@ def test_judgement_is_that_of_a_dense_diffusion(counts, rate, monkeypatch):
     prob = v / v.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found.support, prob, atol=1e-9)
     doubt = 1 - prob[~task.labelled.numpy()].max(axis=1).mean()
-    expected = expect_error(doubt, leave_out(task, [x]), torch.from_numpy(volume))
+    expected = expect_error(
+        doubt, (None if counts == (1, 1, 1) else leave_out(task, [x], deal_labels(task, x))), torch.from_numpy(volume)
+    )
     assert found.expected.value == pytest.approx(expected.value, rel=1e-6)
-    assert (leave_out(task, [x]) is None) == (counts == (1, 1, 1))
+    assert ((None if counts == (1, 1, 1) else leave_out(task, [x], deal_labels(task, x))) is None) == (
+        counts == (1, 1, 1)
+    )
 
 
 def test_intervals_hold_the_true_error_about_as_often_as_they_say():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import disjoint
 
-from tg_crepe.inference.held_out import FOLDS, HeldOut, _deal, leave_out
+from tg_crepe.inference.held_out import FOLDS, HeldOut, _deal, deal_labels, judge_parts, leave_out
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.solvers.resolvent import loose_resolvent, resolvent
 
@@ -55,7 +55,7 @@ def test_labels_left_out_get_what_dense_diffusions_of_the_others_say(counts, mon
     monkeypatch.setattr("tg_crepe.inference.held_out._TOL", 1e-12)
     task, _ = make_task(counts)
     rates = (0.02, 0.3)
-    found = leave_out(task, rates)
+    found = leave_out(task, rates, deal_labels(task, 0.3))
     part, source = _dense_parts(task, 0.3), task.sources.numpy()
     judged, free = part >= 0, ~task.labelled.numpy()
     degree = dense_adjacency(task.graph).sum(axis=1)
@@ -84,7 +84,7 @@ def test_order_of_nodes_and_names_of_classes_do_not_matter(seed):
     moved = LabelTask(task.graph.reorder(order), task.sign[order][:, names], False, names, 3)
     evidence = loose_resolvent(task.graph, task.sources, 0.9, 1e-3)
     assert torch.equal(_deal(moved, evidence[order][:, names]), _deal(task, evidence)[order])
-    one, other = leave_out(task, [0.05, 0.2]), leave_out(moved, [0.05, 0.2])
+    one, other = (leave_out(t, [0.05, 0.2], deal_labels(t, 0.2)) for t in (task, moved))
     old = order[_deal(moved, evidence[order][:, names]) >= 0]  # the nodes that the moved task judges, in its order
     place = torch.full((150,), -1)
     place[(_deal(task, evidence) >= 0).nonzero().view(-1)] = torch.arange(one.y.numel())
@@ -116,18 +116,47 @@ def test_labels_with_equal_evidence_are_dealt_too():
 
 def test_a_class_with_one_label_is_never_judged_and_always_known():
     task, _ = make_task((1, 6, 6))
-    held = leave_out(task, [0.05])
+    held = leave_out(task, [0.05], deal_labels(task, 0.05))
     assert torch.bincount(held.y, minlength=3).tolist() == [0, 6, 6]
     assert bool((held.prob[0, :, 0] > 0).all())
     assert float(held.found[0, 0]) > 0.1
 
 
 def test_nothing_can_be_left_out_of_one_label_per_class_or_seen_without_unlabelled_nodes():
-    assert leave_out(make_task((1, 1, 1))[0], [0.05]) is None
-    assert leave_out(make_task((2, 1, 1))[0], [0.05]).y.tolist() == [0, 0]
+    assert deal_labels(make_task((1, 1, 1))[0], 0.05) is None
+    task, _ = make_task((2, 1, 1))
+    assert leave_out(task, [0.05], deal_labels(task, 0.05)).y.tolist() == [0, 0]
     task, y = make_task()
     every = 2.0 * torch.nn.functional.one_hot(y, 3).double() - 1
-    assert leave_out(LabelTask(task.graph, every, False, torch.arange(3), 3), [0.05]) is None
+    assert deal_labels(LabelTask(task.graph, every, False, torch.arange(3), 3), 0.05) is None
+
+
+def test_opinions_are_asked_of_labels_that_they_do_not_know():
+    task, _ = make_task((7, 4, 12))
+    part, asked = deal_labels(task, 0.05), []
+
+    def opinions(rest):
+        asked.append(rest)
+        return torch.stack([rest.sign, torch.arange(150.0).view(-1, 1).expand(150, 3)])
+
+    found, y = judge_parts(task, part, opinions)
+    assert len(asked) == FOLDS
+    assert not bool(found[0].any())  # a label that is left out is unknown
+    node = found[1, :, 0].long()
+    assert sorted(node.tolist()) == task.labelled.nonzero().view(-1).tolist()
+    assert torch.equal(y, task.y[node])
+    for rest, number in zip(asked, range(FOLDS), strict=True):
+        assert torch.equal(rest.labelled, task.labelled & (part != number))
+        assert torch.equal(rest.sign[rest.labelled], task.sign[rest.labelled])
+
+
+def test_a_hundred_labels_are_judged_and_hardly_more():
+    graph, y = clusters(0, 900)
+    sign = torch.zeros(900, 3, dtype=torch.float64)
+    sign[:300] = 2.0 * torch.nn.functional.one_hot(y[:300], 3) - 1
+    task = LabelTask(graph, sign, False, torch.arange(3), 3)
+    _, judged = judge_parts(task, deal_labels(task, 0.05), lambda rest: rest.sign.unsqueeze(0))
+    assert 100 <= judged.numel() < 130  # two parts of five
 
 
 def test_a_label_that_no_other_reaches_has_zero_rows_and_is_no_hit():
@@ -135,7 +164,8 @@ def test_a_label_that_no_other_reaches_has_zero_rows_and_is_no_hit():
     graph = disjoint([task.graph, clusters(7, 40)[0]])
     sign = torch.cat([task.sign, torch.zeros(40, 3, dtype=torch.float64)])
     sign[160] = torch.tensor([1.0, -1, -1])  # the only label of its part
-    held = leave_out(LabelTask(graph, sign, False, torch.arange(3), 3), [0.05, 0.3])
+    task = LabelTask(graph, sign, False, torch.arange(3), 3)
+    held = leave_out(task, [0.05, 0.3], deal_labels(task, 0.3))
     alone = held.y.numel() - 1
     assert int(held.y[alone]) == 0
     assert torch.equal(held.prob[:, alone], torch.zeros(2, 3, dtype=torch.float64))

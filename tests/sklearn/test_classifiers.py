@@ -123,9 +123,9 @@ def test_a_sparse_matrix_gives_the_graph_of_the_dense_one(moons):
     for metric in ("auto", "euclidean", "cosine"):
         dense = CrepeClassifier(n_neighbors=10, metric=metric).fit(X, y)
         thin = CrepeClassifier(n_neighbors=10, metric=metric).fit(sparse.csr_array(X), y)
-        np.testing.assert_allclose(thin.label_distributions_, dense.label_distributions_, atol=5e-4)
+        np.testing.assert_allclose(thin.label_distributions_, dense.label_distributions_, atol=2e-3)
         np.testing.assert_allclose(
-            thin.predict_proba(sparse.csr_array(X[:9] + 1)), dense.predict_proba(X[:9] + 1), atol=1e-4
+            thin.predict_proba(sparse.csr_array(X[:9] + 1)), dense.predict_proba(X[:9] + 1), atol=1e-3
         )
 
 

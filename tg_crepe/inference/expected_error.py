@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from tg_crepe.inference.held_out import HeldOut, leave_out
+from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.task import ExpectedError, Judgement, LabelTask
 from tg_crepe.inference.volumes import normalise_masses, resolve_volume
 from tg_crepe.solvers.resolvent import loose_resolvent
@@ -33,31 +33,68 @@ def expect_error(doubt: float, held: HeldOut | None, volume: Tensor) -> Expected
         \right), \qquad
         e_0 = 1 - \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l P_i^l,
 
-    with :math:`\bar e` the share of wrong ones among the labels that were left out, a label of class :math:`l` counting
-    in proportion to the volume :math:`\pi_l` over the share of :math:`l` among them (so that labels chosen equally many
-    speak for classes of their true sizes), and :math:`n` a quarter of their effective number
-    :math:`(\sum w)^2 / \sum w^2`. With one label per class nothing can be left out and :math:`e_0` is all there is:
-    three labels' worth.
+    with :math:`\bar e` the share of wrong ones among the labels that were left out, each counting its
+    :func:`label_worth`, and :math:`n` a quarter of their effective number. With one label per class nothing can be left
+    out and :math:`e_0` is all there is: three labels' worth.
 
     Args:
         doubt (float): :math:`e_0`.
         held (HeldOut, optional): Labels that were left out, at one rate.
         volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
     """
-    from scipy.special import betaincinv  # slow to import
-
     wrong, number = 0.0, 0.0
     if held is not None:
-        count = torch.bincount(held.y, minlength=volume.numel()).double()
-        weight = (volume.to(count) / count.clamp(min=1))[held.y]
+        weight = label_worth(held.y, volume)
         wrong = float((weight * ~held.hits(volume)[0]).sum() / weight.sum())
-        number = _LABEL_WORTH * float(weight.sum().square() / weight.square().sum())
+        number = _LABEL_WORTH * _effective_number(weight)
     a = 0.5 + number * wrong + _DOUBT_LABELS * doubt
     b = 0.5 + number * (1 - wrong) + _DOUBT_LABELS * (1 - doubt)
+    return ExpectedError(a / (a + b), *_interval(a, b, a / (a + b)))
+
+
+def expect_doubt(doubt: float, worth: Tensor | None) -> ExpectedError:
+    r"""The doubt :math:`e` of calibrated soft labels as the expected error, with the interval of
+
+    .. math::
+        \mathrm{Beta}\left( \tfrac{1}{2} + n e,\; \tfrac{1}{2} + n (1 - e) \right)
+
+    for :math:`n` labels: three, and a quarter of the effective number of those that calibrated them.
+
+    Args:
+        doubt (float): :math:`e`, see :func:`own_doubt`.
+        worth (torch.Tensor, optional): What each of the labels that were left out was worth, of shape
+            :obj:`[num_judged]`.
+    """
+    number = _DOUBT_LABELS + (0.0 if worth is None else _LABEL_WORTH * _effective_number(worth))
+    return ExpectedError(doubt, *_interval(0.5 + number * doubt, 0.5 + number * (1 - doubt), doubt))
+
+
+def label_worth(y: Tensor, volume: Tensor) -> Tensor:
+    r"""What labels of the classes ``y`` are worth, one on average: a label of class :math:`l` counts in proportion to
+    :math:`\pi_l` over the share of :math:`l` among them, so that labels chosen equally many speak for classes of their
+    true sizes.
+
+    Args:
+        y (torch.Tensor): Classes of shape :obj:`[num_judged]`.
+        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
+    """
+    count = torch.bincount(y, minlength=volume.numel()).double()
+    worth = (volume.to(count) / count.clamp(min=1))[y]
+    return worth / worth.mean()
+
+
+def _effective_number(worth: Tensor) -> float:
+    r"""As how many equal labels they count: :math:`(\sum w)^2 / \sum w^2`."""
+    return float(worth.sum().square() / worth.square().sum())
+
+
+def _interval(a: float, b: float, value: float) -> tuple[float, float]:
+    """The middle of a Beta distribution, widened to hold ``value``."""
+    from scipy.special import betaincinv  # slow to import
+
     tail = (1 - _COVERAGE) / 2
     low, high = (float(betaincinv(a, b, q)) for q in (tail, 1 - tail))
-    value = a / (a + b)
-    return ExpectedError(value, min(low, value), max(high, value))
+    return min(low, value), max(high, value)
 
 
 def judge(task: LabelTask, rate: float | None = None) -> Judgement:
@@ -72,8 +109,9 @@ def judge(task: LabelTask, rate: float | None = None) -> Judgement:
         rate = _RATE * math.sqrt(float(task.positive_count.sum()) / task.num_classes)
     volume = resolve_volume("class_volume", "labels", task)
     x = loose_resolvent(task.graph, task.sources, 1 / (1 + rate), _TOL)
-    support = normalise_masses(x, task, task.graph, volume)
-    return Judgement(expect_error(own_doubt(support, task), leave_out(task, [rate]), volume), support)
+    support, part = normalise_masses(x, task, task.graph, volume), deal_labels(task, rate)
+    held = None if part is None else leave_out(task, [rate], part)
+    return Judgement(expect_error(own_doubt(support, task), held, volume), support)
 
 
 def own_doubt(prob: Tensor, task: LabelTask) -> float:
@@ -92,21 +130,6 @@ def class_error(held: HeldOut | None, num_classes: int) -> float:
         return 0.5 * (1 - 1 / num_classes)
     number = held.y.numel()
     return (number * _mean_over_classes(held, num_classes) + 1) / (number + 2)
-
-
-def label_skill(held: HeldOut, num_classes: int, pseudo_count: float) -> float:
-    r"""How much better than chance labels that were left out are found, from 0 to 1.
-
-    .. math::
-        \left[ 1 - \frac{m}{m + cL} \cdot \frac{e}{1 - 1/L} \right]_0^1
-
-    for :math:`m` labels that were left out with a mean error over the classes of :math:`e`, and :math:`c` more of every
-    class that are imagined to be found: few labels cannot speak against the flow. Where labels are not found, classes
-    are no clusters of the graph, and cutting it along its clusters does not help to tell them apart.
-    """
-    number = held.y.numel()
-    wrong = _mean_over_classes(held, num_classes) * number / (number + pseudo_count * num_classes)
-    return min(max(1 - wrong / (1 - 1 / num_classes), 0.0), 1.0)
 
 
 def _mean_over_classes(held: HeldOut, num_classes: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,9 @@ from tg_crepe.solvers.resolvent import loose_resolvent
 
 #: Parts that the labels of every class are dealt into; each part is judged by the others.
 FOLDS = 5
+
+#: Labels that are judged before the next part is left out.
+_ENOUGH = 100
 
 #: The precision of the diffusions; what is counted are largest entries.
 _TOL = 1e-1
@@ -51,25 +54,36 @@ class HeldOut:
         return (prob.argmax(dim=2) == self.y) & (self.prob.sum(dim=2) > 0)
 
 
-def leave_out(task: LabelTask, rates: Sequence[float]) -> HeldOut | None:
-    r"""Leaves every label out once and diffuses the others, all parts as columns of one solve per rate.
+def deal_labels(task: LabelTask, rate: float) -> Tensor | None:
+    r"""Deals the labels of every class into parts, of shape :obj:`[num_nodes]`; :obj:`-1` for nodes that have no label
+    or the only one of their class, which is never judged.
 
-    The labels of a class are dealt in the order of the evidence that they get, so that neither the order of the nodes
-    nor that of the classes matters. A class with one label keeps it: it is in all parts and never judged.
+    They are dealt in the order of the evidence that they get from a diffusion, so that neither the order of the nodes
+    nor that of the classes matters.
 
     Args:
         task (LabelTask): The graph and its labels, exclusive classes.
-        rates (sequence): The screening rates :math:`x` of the diffusions; the largest one deals.
+        rate (float): The screening rate :math:`x` of the diffusion.
 
     Returns:
-        HeldOut, optional: :obj:`None` where no class has two labels, or no node is unlabelled.
+        torch.Tensor, optional: :obj:`None` where no class has two labels, or no node is unlabelled.
+    """
+    free = task.graph.communicator.sum((~task.labelled).sum())
+    if int(task.positive_count.max()) < 2 or int(free) == 0:
+        return None
+    return _deal(task, loose_resolvent(task.graph, task.sources, 1 / (1 + rate), _TOL))
+
+
+def leave_out(task: LabelTask, rates: Sequence[float], part: Tensor) -> HeldOut:
+    r"""Leaves every part of the labels out once and diffuses the others, all parts as columns of one solve per rate.
+
+    Args:
+        task (LabelTask): The graph and its labels, exclusive classes.
+        rates (sequence): The screening rates :math:`x` of the diffusions.
+        part (torch.Tensor): See :func:`deal_labels`.
     """
     graph, communicator, num_classes = task.graph, task.graph.communicator, task.num_classes
-    free = ~task.labelled
-    if int(task.positive_count.max()) < 2 or int(communicator.sum(free.sum())) == 0:
-        return None
-    source = task.sources
-    part = _deal(task, loose_resolvent(graph, source, 1 / (1 + max(rates)), _TOL))
+    free, source = ~task.labelled, task.sources
     parts = communicator.union(part[part >= 0]).tolist()
     columns = torch.cat([source * (part == k).unsqueeze(1) for k in (-1, *parts)], dim=1)
     equal = source.new_full((num_classes,), 1 / num_classes, dtype=torch.float64)
@@ -92,6 +106,35 @@ def leave_out(task: LabelTask, rates: Sequence[float]) -> HeldOut | None:
         shares.append(counts / counts.sum().clamp(min=1))
     y = communicator.gather(task.y[judged])[0]
     return HeldOut(tuple(rates), torch.stack(soft), y, torch.stack(shares))
+
+
+def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], Tensor]) -> tuple[Tensor, Tensor]:
+    r"""What opinions say of labels that they do not know.
+
+    Parts are left out one after the other until a hundred labels have been judged: they tell as much as is asked of
+    them.
+
+    Args:
+        task (LabelTask): The graph and its labels, exclusive classes.
+        part (torch.Tensor): See :func:`deal_labels`.
+        opinions (callable): From a task to opinions of all its nodes, of shape
+            :obj:`[num_opinions, num_nodes, num_classes]`.
+
+    Returns:
+        The opinions of the judged labels, in double precision, of shape
+        :obj:`[num_opinions, num_judged, num_classes]`, and their classes, of shape :obj:`[num_judged]`.
+    """
+    communicator, found, classes, judged = task.graph.communicator, [], [], 0
+    for number in communicator.union(part[part >= 0]).tolist():
+        if judged >= _ENOUGH:
+            break
+        left = part == number
+        opinion = opinions(task.without(left))[:, left].double().transpose(0, 1)
+        flat = communicator.gather(opinion.reshape(-1))[0]
+        found.append(flat.view(-1, *opinion.shape[1:]).transpose(0, 1))
+        classes.append(communicator.gather(task.y[left])[0])
+        judged += classes[-1].numel()
+    return torch.cat(found, dim=1), torch.cat(classes)
 
 
 def _deal(task: LabelTask, evidence: Tensor) -> Tensor:

@@ -57,7 +57,8 @@ def calibrate(task: LabelTask, solution: Solution) -> Tensor:
     where :math:`\mathbf{s}` are the scores, :math:`\mathcal{U}` the unlabelled nodes, :math:`\hat e` the error that is
     expected (:func:`~tg_crepe.inference.expected_error.expect_error`) and :math:`q_i` the soft label that a plain
     diffusion gives to the class of :math:`i`, at least 0.01: a node whose class it does not share is less sure. The
-    temperature :math:`\tau` makes the mean confidence what it should be.
+    temperature :math:`\tau` makes the mean confidence what it should be. A model whose scores are logarithms of
+    probabilities already (CREPE) keeps them: :math:`\mathbf{p}_i = \mathrm{softmax}(\mathbf{s}_i)`.
 
     Findings are judged by their neighbours instead:
 
@@ -78,17 +79,19 @@ def calibrate(task: LabelTask, solution: Solution) -> Tensor:
     Returns:
         torch.Tensor: Probabilities, of shape :obj:`[num_nodes, num_classes]`.
     """
-    communicator = task.graph.communicator
+    communicator, judgement = task.graph.communicator, solution.judgement
     score = solution.score.double()
+    if judgement is not None and judgement.support is None:
+        return torch.softmax(score, dim=1)
     centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
     spread = (communicator.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
-    if solution.judgement is not None:
-        support = solution.judgement.support.double().gather(1, score.argmax(dim=1, keepdim=True))
+    if judgement is not None and judgement.support is not None:
+        support = judgement.support.double().gather(1, score.argmax(dim=1, keepdim=True))
         score *= support.clamp(min=_LEAST_SUPPORT).sqrt_()
-        confidence = 1 - solution.judgement.expected.value
+        confidence = 1 - judgement.expected.value
         return torch.softmax(match_confidence(score[~task.labelled], confidence, communicator) * score, dim=1)
     around, judged = unlabelled_mean(task.graph, score, task.labelled)
     known = (task.sign != 0) & judged.unsqueeze(-1)

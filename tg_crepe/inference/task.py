@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -75,6 +75,10 @@ class LabelTask:
             return positive
         return torch.cat([positive, (self.sign < 0).to(self.sign.dtype)], dim=1)
 
+    def without(self, nodes: Tensor) -> LabelTask:
+        """The task with the labels of some nodes left out, bool of shape :obj:`[num_nodes]`."""
+        return replace(self, sign=self.sign.masked_fill(nodes.unsqueeze(1), 0))
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -124,9 +128,10 @@ class Judgement:
 
     Args:
         expected (ExpectedError): How many of its labels are wrong.
-        support (torch.Tensor): Soft labels of a plain diffusion, of shape :obj:`[num_nodes, num_classes]`: a node whose
-            class they do not share is less sure.
+        support (torch.Tensor, optional): Soft labels of a plain diffusion, of shape :obj:`[num_nodes, num_classes]`: a
+            node whose class they do not share is less sure. (default: :obj:`None`: the scores are logarithms of
+            probabilities as they are)
     """
 
     expected: ExpectedError
-    support: Tensor
+    support: OptTensor = None

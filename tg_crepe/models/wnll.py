@@ -37,7 +37,12 @@ class WNLL(EnergyModel):
         self.tol = tol
 
     def _solve(self, task: LabelTask) -> Solution:
-        return harmonic_extension(task, (1 + task.graph.total_nodes / task.known_count) / 2, self.tol)
+        return solve_wnll(task, self.tol)
 
     def __repr__(self) -> str:
         return model_repr(self)
+
+
+def solve_wnll(task: LabelTask, tol: float) -> Solution:
+    """The weighted nonlocal Laplacian on a task, see :class:`WNLL`."""
+    return harmonic_extension(task, (1 + task.graph.total_nodes / task.known_count) / 2, tol)

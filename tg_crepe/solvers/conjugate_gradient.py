@@ -69,7 +69,9 @@ def conjugate_gradient(
     check_count("max_iterations", max_iterations)
 
     def precondition(r: Tensor) -> Tensor:
-        return r if diagonal is None else r / diagonal.view(r.size(0), -1)
+        if diagonal is None:
+            return r
+        return r / (diagonal.unsqueeze(-1) if diagonal.dim() == 1 else diagonal)
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
         if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size

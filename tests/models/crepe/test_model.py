@@ -228,7 +228,7 @@ def test_few_labels_equally_many_keep_classes_in_balance(digits, seed):
     mask = split(y.numpy(), 200 + seed, 1)
     result = CrepePropagation().propagate(y, graph[0], mask, graph[1])
     share = torch.bincount(result.label, minlength=10) / len(y)
-    assert 0.05 < float(share.min()) <= float(share.max()) < 0.15
+    assert float((share - 0.1).abs().sum()) / 2 < 0.12  # the share of the nodes that would have to move
 
 
 def shares(result) -> np.ndarray:
@@ -260,8 +260,7 @@ def test_counts_tell_the_volumes_of_a_random_sample_and_nothing_where_labels_wer
         name: shares(CrepePropagation(sampling=name).propagate(y, graph.adjacency, mask))[0]
         for name in ("random", "chosen", "auto")
     }
-    counted = (int((mask & (y == 0)).sum()) + 5) / (int(mask.sum()) + 15)
-    assert share["random"] == pytest.approx(counted, abs=0.1)
+    assert share["random"] > int((mask & (y == 0)).sum()) / int(mask.sum()) - 0.1
     assert share["chosen"] < share["random"] - 0.1
     assert share["chosen"] <= share["auto"] <= share["random"]
 
@@ -302,18 +301,15 @@ def test_the_expected_error_is_said_and_many_labels_are_surer_of_it():
     assert min(inside[1:]) > 0.8  # one label per class has nothing but its own doubt, and doubts too much
 
 
-def test_labels_that_know_nothing_of_each_other_leave_the_diffusion():
+def test_labels_that_know_nothing_of_each_other_are_not_sure():
     graph, y = clusters(0)
     noise = y[torch.randperm(150, generator=torch.Generator().manual_seed(0))]
-    near = []
-    for label in (y, noise):
-        mask = split(label.numpy(), 0, 20)
-        flow, plain = (
-            CrepePropagation(Recipe(pseudo_count=c), class_volume="uniform").propagate(label, graph.adjacency, mask)
-            for c in (1e-3, 1e6)  # so many imagined labels that all are found
-        )
-        near.append(float((flow.label == plain.label)[~mask].double().mean()))
-    assert near[1] < near[0]
+    known, unknown = (
+        CrepePropagation().propagate(label, graph.adjacency, split(label.numpy(), 0, 20)) for label in (y, noise)
+    )
+    assert known.expected_error.high < 0.3 < 0.5 < unknown.expected_error.value
+    free = ~split(noise.numpy(), 0, 20)
+    assert float(unknown.prob[free].amax(dim=1).mean()) == pytest.approx(1 - unknown.expected_error.value, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", [CrepePropagation(), CrepePropagation(outvote=True)], ids=["kept", "outvote"])

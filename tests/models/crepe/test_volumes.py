@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 
 from tg_crepe import knn_graph
 from tg_crepe.graph import canonical_graph
-from tg_crepe.inference.held_out import HeldOut, leave_out
+from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.volumes import VolumePosterior, estimate_volume, labels_per_class, random_sample
@@ -164,13 +164,14 @@ def test_labels_per_class_is_their_mean():
 def test_what_a_user_says_of_the_sampling_wins():
     for counts in ((4, 4, 4), (1, 4, 10)):
         task = make_task(counts)
-        held = leave_out(task, [0.05])
+        held = leave_out(task, [0.05], deal_labels(task, 0.05))
         assert random_sample(task, held, "random") == 1.0
         assert random_sample(task, held, "chosen") == 0.0
 
 
 def test_equal_counts_were_chosen_and_others_are_random_until_the_graph_is_asked():
-    assert random_sample(make_task((4, 4, 4)), leave_out(make_task((4, 4, 4)), [0.05]), "auto") == 0.0
+    task = make_task((4, 4, 4))
+    assert random_sample(task, leave_out(task, [0.05], deal_labels(task, 0.05)), "auto") == 0.0
     assert random_sample(make_task((1, 1, 1)), None, "auto") == 0.0
     assert random_sample(make_task((1, 2, 1)), None, "auto") == pytest.approx(0.9)
 
@@ -200,5 +201,5 @@ def test_labels_that_nothing_reaches_say_nothing():
 @pytest.mark.parametrize("seed", range(5))
 def test_counts_of_a_random_sample_are_believed_and_skewed_ones_are_not(seed):
     drawn, skewed = uneven_task(60, seed), uneven_task([40, 12, 8], seed)
-    assert random_sample(drawn, leave_out(drawn, [0.05]), "auto") > 0.9
-    assert random_sample(skewed, leave_out(skewed, [0.05]), "auto") < 0.01
+    assert random_sample(drawn, leave_out(drawn, [0.05], deal_labels(drawn, 0.05)), "auto") > 0.9
+    assert random_sample(skewed, leave_out(skewed, [0.05], deal_labels(skewed, 0.05)), "auto") < 0.01

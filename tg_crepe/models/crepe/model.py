@@ -10,13 +10,14 @@ from typing_extensions import Unpack
 from tg_crepe._checks import check_choice
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import Normaliser, get_normaliser
-from tg_crepe.inference.expected_error import class_error, expect_error, label_skill, own_doubt
-from tg_crepe.inference.held_out import HeldOut, leave_out
+from tg_crepe.inference.expected_error import class_error
+from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.rate import RATE_FACTORS, bounded_rate, raised_by, screening_rate, weigh_rates
-from tg_crepe.inference.task import Judgement, LabelTask, Solution
+from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import check_volume, found_volume, normalise_masses, resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.crepe.decide import decide
+from tg_crepe.models.crepe.pooling import pool_opinions
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import best_restart, rebalance
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
@@ -24,6 +25,10 @@ from tg_crepe.models.crepe.volumes import SAMPLINGS, VolumePosterior, estimate_v
 from tg_crepe.solvers.backends import BACKENDS
 from tg_crepe.solvers.observers import Snapshots, find_checkpoint
 from tg_crepe.solvers.ratio_flow import FlowResult, RatioFlow, geometric_steps
+from tg_crepe.typing import OptTensor
+
+#: The residual of starts that judge labels which are left out.
+_LOOSE = 1e-2
 
 
 @functional_transform("crepe_propagation")
@@ -41,10 +46,10 @@ class CrepePropagation(EnergyModel):
     the :math:`L`-th smallest eigenvalue of :math:`I - D^{-1/2} W D^{-1/2}` and :math:`p` the mean number of labels per
     class (:func:`~tg_crepe.inference.rate.screening_rate`), corrected by labels that are left out
     (:func:`~tg_crepe.inference.rate.weigh_rates`). It sets the diffusion from which the flow starts, and its length.
-    The less the labels know of each other, the more the diffusion counts beside the flow
-    (:func:`~tg_crepe.inference.expected_error.label_skill`). Classes whose volumes are not what labels and graph say
-    are brought back and the flow runs again (:func:`~tg_crepe.models.crepe.refine.rebalance`). The label is that of the
-    largest score (:func:`~tg_crepe.models.crepe.decide.decide`).
+    Classes whose volumes are not what labels and graph say are brought back and the flow runs again
+    (:func:`~tg_crepe.models.crepe.refine.rebalance`). Its scores (:func:`~tg_crepe.models.crepe.decide.decide`) and the
+    labels near by are pooled as far as labels that are left out trust each
+    (:func:`~tg_crepe.models.crepe.pooling.pool_opinions`); the label is the most probable one.
 
     .. code-block:: python
 
@@ -56,10 +61,10 @@ class CrepePropagation(EnergyModel):
 
     Two classes with one label each are cut from other starts too (:func:`~tg_crepe.models.crepe.refine.best_restart`).
 
-    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`skill`,
-    :meth:`start`, :meth:`volume`, :meth:`time_steps`, :meth:`normaliser`, :meth:`constraint`, :meth:`flow` and
-    :meth:`score`. A start ``u0`` given to :meth:`propagate` takes the place of the diffusion's class functions; one
-    flow runs from it, and nothing is refined after it.
+    The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`start`,
+    :meth:`volume`, :meth:`time_steps`, :meth:`normaliser`, :meth:`constraint`, :meth:`flow`, :meth:`score` and
+    :meth:`pool`. A start ``u0`` given to :meth:`propagate` takes the place of the diffusion's class functions; one flow
+    runs from it, and nothing is refined after it.
 
     Args:
         recipe (Recipe, optional): The constants. (default: :obj:`None`, :class:`Recipe()`)
@@ -120,17 +125,19 @@ class CrepePropagation(EnergyModel):
 
     def _solve(self, task: LabelTask) -> Solution:
         clock = self.rate(task)
-        rate, skill, held = bounded_rate(clock, self.recipe.largest_rate), 1.0, None
+        rate, part, held = bounded_rate(clock, self.recipe.largest_rate), None, None
         if not self._plain(task):
-            held = leave_out(task, [factor * rate for factor in RATE_FACTORS])
-        if held is not None:
+            part = deal_labels(task, RATE_FACTORS[-1] * rate)
+        if part is not None:
+            held = leave_out(task, [factor * rate for factor in RATE_FACTORS], part)
             weight = weigh_rates(held)
             held, factor = held.mixed(weight), self.raised(weight)
-            rate, clock, skill = rate * factor, clock * factor, self.skill(task, held)
-        start = self.start(task, rate, held)
+            rate, clock = rate * factor, clock * factor
+        diffused = self.start(task, rate, held)
+        start = diffused
         if task.u0 is not None:
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
-        run = partial(self._run, task, clock, start, skill)
+        run = partial(self._run, task, clock)
         solution = run(start)
         if self._plain(task):
             return solution
@@ -139,9 +146,7 @@ class CrepePropagation(EnergyModel):
             solution = best_restart(task, solution, run, start, clock, self.recipe)
         elif task.u0 is None and self._volume_name != "uniform":
             solution = rebalance(task, solution, run, start, self.recipe)
-        assert start.support is not None  # a start by diffusion has it
-        expected = expect_error(own_doubt(start.support, task), held, start.volume.share)
-        return replace(solution, judgement=Judgement(expected, start.support))
+        return self.pool(task, solution, diffused, rate, part)
 
     def _plain(self, task: LabelTask) -> bool:
         """Whether one flow is all: for findings, and in the paper's scheme."""
@@ -151,13 +156,11 @@ class CrepePropagation(EnergyModel):
         self,
         task: LabelTask,
         clock: float,
-        first: Start,
-        skill: float,
         start: Start,
         time_steps: list[float] | None = None,
         inner_iterations: int | None = None,
     ) -> Solution:
-        """One flow and its scores, which count as much beside those of the first start as the labels have skill."""
+        """One flow and its scores."""
         snapshots = None if task.snapshot_rows is None else Snapshots(task.snapshot_rows)
         task = replace(task, observers=task.observers if snapshots is None else (*task.observers, snapshots))
         result = self.flow(
@@ -167,8 +170,6 @@ class CrepePropagation(EnergyModel):
             inner_iterations or self.recipe.inner_iterations,
         )
         score = self.score(result.u, start, task.multi_label)
-        if skill < 1:
-            score.mul_(skill).add_(self.score(first.u, first, task.multi_label), alpha=1 - skill)
         status = result.status if start.status == "converged" else start.status
         return Solution(result.u, score, result.trace, status, bounded_rate(clock, self.recipe.largest_rate), snapshots)
 
@@ -178,12 +179,7 @@ class CrepePropagation(EnergyModel):
 
     def raised(self, weight: Tensor) -> float:
         """What the rate is multiplied by, from the weights of the rates that labels were left out at."""
-        # Labels that were asked for where doubt is do not speak for the others.
-        return 1.0 if self.sampling == "chosen" else raised_by(weight)
-
-    def skill(self, task: LabelTask, held: HeldOut) -> float:
-        """How much the scores of a flow count beside those of the first start."""
-        return 1.0 if self.sampling == "chosen" else label_skill(held, task.num_classes, self.recipe.pseudo_count)
+        return raised_by(weight)
 
     def start(self, task: LabelTask, rate: float, held: HeldOut | None) -> Start:
         """Where the first flow begins, and the posterior of the class volumes."""
@@ -239,6 +235,27 @@ class CrepePropagation(EnergyModel):
         """What decides at the end of a flow, of the shape of ``u``."""
         volume = None if self._volume_name == "uniform" else start.volume.share
         return decide(u, start.graph, start.size, volume, multi_label, self.recipe.shrinkage)
+
+    def pool(self, task: LabelTask, solution: Solution, start: Start, rate: float, part: OptTensor) -> Solution:
+        """The flow and the labels near by as one opinion, as far as labels that are left out trust each."""
+        loose = replace(self.recipe, start_tol=_LOOSE)
+
+        def score_without(rest: LabelTask) -> Tensor:
+            # Scale and volumes are those of all labels: what is judged is the start, not how it was set up.
+            other = diffused_start(rest, loose, rate, lambda _: start.volume, self.outvote)
+            return self.score(other.u, other, multi_label=False)
+
+        return pool_opinions(
+            task,
+            solution,
+            start,
+            self.score(start.u, start, multi_label=False),
+            part,
+            score_without,
+            self.recipe.pool_prior,
+            start.volume.share if self._volume_name == "given" else None,
+            self.outvote,
+        )
 
     @property
     def _volume_name(self) -> str:

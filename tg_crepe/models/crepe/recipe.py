@@ -74,6 +74,8 @@ class Recipe:
         far_least_rate (float): Its rate is at least this: below it, rounding is all that is left.
         far_power (int): How often that diffusion is applied.
 
+        pool_prior (float): How many labels it takes to trust what is near beside the flow.
+
         shrinkage (float): What the scores count beside the class volumes: what is found on a graph is less sure than it
             looks.
     """
@@ -112,6 +114,8 @@ class Recipe:
     far_reach: float = 10.0
     far_least_rate: float = 1e-5
     far_power: int = 3
+
+    pool_prior: float = 30.0
 
     shrinkage: float = 0.75
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -14,8 +13,9 @@ from tg_crepe.energy.dirichlet import cut_ratio
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
+from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.task import LabelTask, Solution
-from tg_crepe.inference.volumes import found_volume, match_volumes
+from tg_crepe.inference.volumes import found_volume
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.start import Start, centre, diffuse, make_start, trust
 from tg_crepe.models.crepe.volumes import VolumePosterior, labels_per_class
@@ -38,8 +38,7 @@ class RunFlow(Protocol):
 
 
 def rebalance(task: LabelTask, solution: Solution, run: RunFlow, start: Start, recipe: Recipe) -> Solution:
-    r"""Runs the flow again from labels whose volumes are within bounds while those of the scores are not, and moves the
-    scores there in the end.
+    r"""Runs the flow again from labels whose volumes are within bounds while those of the scores are not.
 
     The bounds are those of :func:`~tg_crepe.models.crepe.volumes.estimate_volume`, or the volumes themselves where they
     are given. Where a class has several clusters and one label, nothing else says that a neighbour must not take the
@@ -59,8 +58,7 @@ def rebalance(task: LabelTask, solution: Solution, run: RunFlow, start: Start, r
         label = torch.where(task.labelled, task.y, matched.argmax(dim=1))
         prob = soften(label, task.graph, task.num_classes, recipe.lazy_steps)
         solution = run(make_start(prob, trust(prob, task, recipe), VolumePosterior.given(wanted), task, start.status))
-    wanted = wanted_volume(solution.score, task, start.volume)
-    return solution if wanted is None else replace(solution, score=match_volumes(solution.score, task, wanted)[0])
+    return solution
 
 
 def wanted_volume(score: Tensor, task: LabelTask, volume: VolumePosterior) -> OptTensor:

@@ -1,0 +1,72 @@
+"""Several soft labels of the same nodes made into one, as far as labels that were left out trust each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+#: Newton steps at most, and the change of an exponent at which they end: several processes, which add up in another
+#: order, must find the same.
+_STEPS, _PRECISION = 50, 1e-12
+
+#: What an opinion leaves to all classes alike: one that knows nothing of a class must not rule it out.
+_OPEN = 1e-3
+
+
+def log_opinion(prob: Tensor) -> Tensor:
+    r"""The logarithm of soft labels that rule nothing out, :math:`\log((1 - \epsilon) P + \epsilon / L)` with
+    :math:`\epsilon = 10^{-3}`, of the shape of ``prob``, classes last."""
+    return torch.log((1 - _OPEN) * prob + _OPEN / prob.size(-1))
+
+
+def trust_opinions(opinion: Tensor, y: Tensor, worth: Tensor, prior: float) -> Tensor:
+    r"""The exponents of a logarithmic opinion pool, fitted to labels that none of the opinions knew.
+
+    .. math::
+        P_i \propto \prod_k P_{ik}^{w_k}, \qquad
+        w = \arg\min_{w \geq 0} \; -\sum_i a_i \log P_i^{y_i} + \frac{1}{2} (w_1 - 1)^2
+        + \frac{\lambda}{2} \sum_{k > 1} w_k^2,
+
+    where :math:`P_{ik}` is the :math:`k`-th opinion of the :math:`i`-th label and :math:`a_i` what the label is worth.
+    The first opinion has the word until many labels speak for others; how sure it is, its exponent, a few labels may
+    say: were they held back as much, an opinion that is just as right and surer would take its place. The problem is
+    convex; Newton's method on the exponents that are not held at zero solves it to the last digits.
+
+    Args:
+        opinion (torch.Tensor): :math:`\log P_{ik}`, in double precision, of shape
+            :obj:`[num_opinions, num_judged, num_classes]`.
+        y (torch.Tensor): The classes :math:`y_i`, of shape :obj:`[num_judged]`.
+        worth (torch.Tensor): :math:`a_i`, of shape :obj:`[num_judged]`.
+        prior (float): :math:`\lambda`, positive.
+
+    Returns:
+        torch.Tensor: :math:`w`, in double precision, of shape :obj:`[num_opinions]`.
+    """
+    num_opinions = opinion.size(0)
+    own = opinion.gather(2, y.expand(num_opinions, -1).unsqueeze(-1)).squeeze(-1)
+    first = opinion.new_zeros(num_opinions)
+    first[0] = 1
+    weight = torch.where(first > 0, first, prior)
+
+    def loss(w: Tensor) -> float:
+        fit = torch.tensordot(w, opinion, 1).logsumexp(dim=1) - w @ own
+        return float(worth @ fit + weight @ (w - first).square() / 2)
+
+    w = first
+    for _ in range(_STEPS):
+        prob = torch.softmax(torch.tensordot(w, opinion, 1), dim=1)
+        mean = (prob * opinion).sum(dim=2)
+        slope = (mean - own) @ worth + weight * (w - first)
+        spread = torch.einsum("i,kic,hic,ic->kh", worth, opinion, opinion, prob) - (worth * mean) @ mean.t()
+        free = (w > 0) | (slope < 0)  # the others are held at zero
+        hessian = (spread + weight.diag())[free][:, free]
+        step = torch.zeros_like(w)
+        step[free] = -torch.linalg.solve(hessian, slope[free])
+        size, here = 1.0, loss(w)
+        while loss((w + size * step).clamp(min=0)) > here and size > _PRECISION:
+            size /= 2
+        moved = (w + size * step).clamp(min=0)
+        if float((moved - w).abs().max()) <= _PRECISION:
+            break
+        w = moved
+    return w

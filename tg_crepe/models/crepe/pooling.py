@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tg_crepe.inference.expected_error import expect_doubt, label_worth, own_doubt
+from tg_crepe.inference.held_out import judge_parts
+from tg_crepe.inference.match_volumes import match_volumes
+from tg_crepe.inference.pool import log_opinion, trust_opinions
+from tg_crepe.inference.soft_labels import match_confidence
+from tg_crepe.inference.task import Judgement, LabelTask, Solution
+from tg_crepe.models.crepe.start import Start
+from tg_crepe.models.wnll import solve_wnll
+from tg_crepe.typing import OptTensor
+
+#: The residual of what is solved for labels that are left out, and of the near opinion.
+_TOL = 1e-3
+
+
+def pool_opinions(
+    task: LabelTask,
+    solution: Solution,
+    start: Start,
+    start_score: Tensor,
+    part: OptTensor,
+    score_without: Callable[[LabelTask], Tensor],
+    prior: float,
+    bound: OptTensor = None,
+    outvote: bool = False,
+) -> Solution:
+    r"""The flow and the labels near by as one opinion, calibrated.
+
+    The flow cuts the graph along its clusters, a harmonic extension with re-weighted labels
+    (:class:`~tg_crepe.WNLL`) asks which labels are near. Where classes are clusters the first is right, where a cluster
+    holds several classes the second. Labels that are left out say how far each is to be trusted
+    (:func:`~tg_crepe.inference.pool.trust_opinions`). Before them the start stands in for the flow: a flow for every
+    part of the labels would take as long as all the rest, and says the same.
+
+    Scores become soft labels at the temperature at which their mean doubt is
+
+    .. math::
+        e_0 = \frac{1}{2} \left( 1 - \frac{1}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \max_l P_i^l
+        + \frac{|\{ i \in \mathcal{U} : \text{the two opinions differ} \}|}{|\mathcal{U}|} \right),
+
+    the mean of the doubt that the first diffusion :math:`P` has of itself and the share of the unlabelled nodes
+    :math:`\mathcal{U}` that the two opinions label differently: with one label per class that is all there is to go by.
+    Labels that were left out correct the temperature together with the trust.
+
+    Args:
+        task (LabelTask): The task.
+        solution (Solution): The end of the flow.
+        start (Start): The first start, with its ``support``.
+        start_score (torch.Tensor): Its scores, of shape :obj:`[num_nodes, num_classes]`.
+        part (torch.Tensor, optional): The parts of the labels, see
+            :func:`~tg_crepe.inference.held_out.deal_labels`.
+        score_without (callable): The scores of the start of a task with fewer labels.
+        prior (float): :math:`\lambda` of :func:`~tg_crepe.inference.pool.trust_opinions`.
+        bound (torch.Tensor, optional): Class volumes that the labels are to have, of shape :obj:`[num_classes]`.
+            (default: :obj:`None`)
+        outvote (bool, optional): Whether labelled nodes are answered for: what is near them is then their own label,
+            and no opinion. (default: :obj:`False`)
+
+    Returns:
+        Solution: Its scores are logarithms of probabilities, up to a constant per node, and it is judged.
+    """
+    free, communicator = ~task.labelled, task.graph.communicator
+    assert start.support is not None  # the first start by diffusion has it
+    near = solve_wnll(task, _TOL).score.double()
+    doubt = 0.5 * (own_doubt(start.support, task) + _differing(solution.score, near, task))
+
+    def sharpness(score: Tensor) -> float:
+        return match_confidence(score[free], 1 - doubt, communicator)
+
+    def opinions(score: Tensor, near: Tensor) -> Tensor:
+        return log_opinion(torch.stack([torch.softmax(score, dim=1), near]))
+
+    own, worth = opinions(sharpness(solution.score) * solution.score, near), None
+    if part is None:
+        pooled = own[0]
+    else:
+        scale = sharpness(start_score)
+
+        def without(rest: LabelTask) -> Tensor:
+            return opinions(scale * score_without(rest), solve_wnll(rest, _TOL).score.double())
+
+        opinion, y = judge_parts(task, part, without)
+        worth = label_worth(y, start.volume.share)
+        trust = trust_opinions(opinion, y, worth, prior)
+        if outvote:
+            own[1, ~free] = 0
+        pooled = torch.tensordot(trust, own, 1)
+    if bound is not None:
+        pooled = match_volumes(pooled, task, bound)[0]
+    expected = expect_doubt(own_doubt(torch.softmax(pooled, dim=1), task), worth)
+    return replace(solution, score=pooled, judgement=Judgement(expected))
+
+
+def _differing(one: Tensor, other: Tensor, task: LabelTask) -> float:
+    """The share of the unlabelled nodes that two scores label differently."""
+    free = ~task.labelled
+    differ, number = task.graph.communicator.sums(
+        (one.argmax(dim=1) != other.argmax(dim=1))[free].sum().double().view(1), free.sum().double().view(1)
+    )
+    return float(differ / number.clamp(min=1))
