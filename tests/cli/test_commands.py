@@ -46,7 +46,8 @@ def test_label_next_lists_ids_guesses_and_certainties(finished, capsys):
     assert run(["label-next", str(finished), "-n", "5", "--strategy", "margin"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {row["id"] for row in rows[:2]} == {"n29", "n30"}
-    assert {row["label"] for row in rows} == {"left", "right, far"}
+    assert {row["guess"] for row in rows} == {"left", "right, far"}
+    assert {(row["label"], row["asked"]) for row in rows} == {("", "label-next")}
     assert len(rows) == 5
     assert all(float(row["certainty"]) < 0.3 for row in rows)
 
@@ -54,7 +55,7 @@ def test_label_next_lists_ids_guesses_and_certainties(finished, capsys):
 def test_label_next_as_json_and_to_a_file(finished, tmp_path, capsys):
     assert run(["label-next", str(finished), "-n", "3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [sorted(row) for row in rows] == [["certainty", "id", "label"]] * 3
+    assert [sorted(row) for row in rows] == [["asked", "certainty", "guess", "id", "label"]] * 3
     assert run(["label-next", str(finished), "-n", "3", "-o", str(tmp_path / "next.csv")]) == 0
     assert capsys.readouterr().out == ""
     with (tmp_path / "next.csv").open(newline="") as file:

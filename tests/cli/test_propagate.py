@@ -282,3 +282,50 @@ def test_an_image_folder_with_a_backbone(table, capsys):
     assert (len(node), pixels.shape) == (24, (24, 3, 16, 16))
     assert run([*images[:-2], "--checkpoint", str(table / "features.npz"), "-o", str(table / "no.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def answer(path, truth, skip=()) -> int:
+    """Fills in the labels of a table that label-next wrote; says how many."""
+    rows = read_csv(path)
+    for row in rows:
+        row["label"] = "" if row["id"] in skip else truth[row["id"]]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return sum(bool(row["label"]) for row in rows)
+
+
+def test_answers_to_label_next_are_taken_with_the_labels_that_were_there(table, capsys):
+    _, y, ids = cluster_points()
+    truth = {name: CLASSES[c] for name, c in zip(ids, y, strict=True)}
+    asked = table / "to-label.csv"
+    assert propagate(table, "--run", str(table / "run")) == 0
+    assert run(["label-next", str(table / "run"), "-n", "5", "-o", str(asked)]) == 0
+    capsys.readouterr()
+    # As it was written, nothing in it is a label: guesses are no truth.
+    assert propagate(table, "--labels", str(asked), "--json", out="blank.csv") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["labelled"], summary["asked"]) == (6, False)
+    assert (table / "blank.csv").read_text() == (table / "out.csv").read_text()
+    first = read_csv(asked)[0]["id"]
+    assert answer(asked, truth, skip=(first,)) == 4
+    assert propagate(table, "--labels", str(asked), "--json", out="more.csv") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["labelled"], summary["asked"]) == (10, True)
+    # Their counts say nothing of the size of the classes.
+    assert propagate(table, "--labels", str(asked), "--sampling", "chosen", out="chosen.csv") == 0
+    assert "some labels were asked for" in capsys.readouterr().out
+    assert (table / "more.csv").read_text() == (table / "chosen.csv").read_text()
+
+
+def test_tables_that_contradict_each_other_are_refused(table, capsys):
+    first = next(row for row in read_csv(table / "labels.csv") if row["label"])
+    other = next(name for name in CLASSES if name != first["label"])
+    (table / "more.csv").write_text(f"id,label\n{first['id']},{other}\n")
+    assert propagate(table, "--labels", str(table / "more.csv"), out="none.csv") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert f"it calls '{first['id']}' {other}, a table before it says {first['label']}" in error
+    assert not (table / "none.csv").exists()
+    (table / "more.csv").write_text(f"id,label\n{first['id']},{first['label']}\n")  # the same once more is none
+    assert propagate(table, "--labels", str(table / "more.csv"), out="some.csv") == 0

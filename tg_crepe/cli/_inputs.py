@@ -29,10 +29,12 @@ class Features:
 
 @dataclass(frozen=True)
 class NodeLabels:
-    """The number of its class for every node, -1 where it has none, and the names of the classes."""
+    """The number of its class for every node, -1 where it has none, the names of the classes, and whether some of the
+    labels were asked for by an algorithm."""
 
     y: np.ndarray
     class_names: tuple[str, ...]
+    asked: bool = False
 
 
 def read_features(path: Path) -> Features:
@@ -141,18 +143,31 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
     return x, table.column("id").to_pylist()
 
 
-def read_labels(path: Path, ids: Sequence[str]) -> NodeLabels:
-    """The labels of a table ``id,label``; a blank label, or no row, leaves a node unlabelled."""
+def read_labels(paths: Sequence[Path], ids: Sequence[str]) -> NodeLabels:
+    """The labels of tables ``id,label``, together; a blank label, or no row, leaves a node unlabelled.
+
+    A table may say in a column ``asked`` which rows an algorithm asked for, as that of label-next does.
+    """
     from tg_crepe._files import damaged_file
     from tg_crepe.datasets.image_folder import _sorted_classes
 
-    if not path.is_file():
-        raise FileNotFoundError(f"the table of labels '{path}' is missing")
-    label_of = _read_column(path, "label", ids)
+    label_of: dict[str, str] = {}
+    asked = False
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"the table of labels '{path}' is missing")
+        for row in _read_rows(path, "label", ids):
+            name, label = row["id"], row["label"]
+            if not label:
+                continue
+            if label_of.setdefault(name, label) != label:
+                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
+            asked |= bool(row.get("asked"))
     class_names = _sorted_classes(set(label_of.values()))
     if len(class_names) < 2:
-        raise damaged_file(path, f"it must hold labels of at least two classes, got {', '.join(class_names) or 'none'}")
-    return NodeLabels(_numbers(label_of, ids, class_names), class_names)
+        found = ", ".join(class_names) or "none"
+        raise damaged_file(paths[-1], f"it must hold labels of at least two classes, got {found}")
+    return NodeLabels(_numbers(label_of, ids, class_names), class_names, asked)
 
 
 def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
@@ -185,6 +200,12 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
 
 def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
     """The cells of a column of a table by the id of their row, blank ones left out."""
+    cell = column.replace("_", " ")  # as the table's reader names its columns
+    return {row["id"]: row[cell] for row in _read_rows(path, column, ids) if row[cell]}
+
+
+def _read_rows(path: Path, column: str, ids: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a table with a column, each of another node."""
     from tg_crepe._files import check_unique, damaged_file, read_table
 
     rows = read_table(path, ("id", column))
@@ -192,8 +213,7 @@ def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
     known = set(ids)
     if unknown := [row["id"] for row in rows if row["id"] not in known]:
         raise damaged_file(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
-    cell = column.replace("_", " ")  # as the table's reader names its columns
-    return {row["id"]: row[cell] for row in rows if row[cell]}
+    return rows
 
 
 def _numbers(label_of: dict[str, str], ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:

@@ -23,12 +23,13 @@ def label_next(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """List the rows that are worth a label most, the best first, as a csv table id,label,certainty.
+    """List the rows that are worth a label most, the best first, as a csv table id,label,guess,certainty,asked.
 
-    The label is the present guess. Fill in the true ones, add them to your labels and give all of them to propagate
-    --labels with --sampling chosen: labels that were asked for say nothing of the size of the classes.
+    Fill in the column label, guess is what is thought now; a row that stays blank stays unlabelled. Then give both
+    tables to propagate: --labels labels.csv --labels to-label.csv. The column asked says there that these labels were
+    asked for, so that their counts say nothing of the size of the classes.
 
-    Example: tg-crepe label-next run -n 50 > to-label.csv
+    Example: tg-crepe label-next run -n 50 -o to-label.csv
     """
     if out is not None:
         check_output(out, force, (".csv",))
@@ -75,8 +76,10 @@ def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int
     return [
         {
             "id": str(result.ids[node]),
-            "label": _name(result, node),
+            "label": "",
+            "guess": _name(result, node),
             "certainty": round(float(result.certainty[node]), 6),
+            "asked": "label-next",
         }
         for node in nodes.tolist()
     ]

@@ -162,12 +162,12 @@ def _read_labels(path: Path | None, num_nodes: int, names: np.ndarray | None) ->
     if path is None:
         return NodeLabels(names=names)
     if names is not None:
-        known = read_labels(path, names.tolist())
+        known = read_labels([path], names.tolist())
         return NodeLabels(known.y, known.class_names, names)
     # Only the nodes of the table are named: names for all would take more memory than everything else.
     listed = [row["id"] for row in read_table(path, ("id", "label"))] if path.is_file() else []
     named = [name for name in listed if name.isdecimal() and str(int(name)) == name and int(name) < num_nodes]
-    known = read_labels(path, named)
+    known = read_labels([path], named)
     y = np.full(num_nodes, -1)
     y[np.array(named, dtype=np.int64)] = known.y
     return NodeLabels(y, known.class_names)

@@ -37,8 +37,11 @@ def propagate(
         Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
     ],
     labels: Annotated[
-        Path | None,
-        typer.Option(help="A csv file id,label; blank or absent means unlabelled. Ids of rows without name: 0, 1, …"),
+        list[Path] | None,
+        typer.Option(
+            help="A csv file id,label; blank or absent means unlabelled. Ids of rows without name: 0, 1, … "
+            "May be given several times: the tables are taken together."
+        ),
     ] = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
@@ -54,7 +57,8 @@ def propagate(
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="How the labels came about, for crepe: random, chosen (by you or by label-next) or auto, the default."
+            help="How the labels came about, for crepe: random, chosen (by you or by label-next, whose table says so) "
+            "or auto, the default."
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
@@ -106,6 +110,8 @@ def propagate(
     with progress.status("reading"):
         nodes, known = _read(features, labels, backbone, checkpoint, size, channels)
         true = _read_truth(truth, labels, nodes, known)
+    if known.asked and sampling is None and model == "crepe":
+        energy = get_energy_model(model, sampling="chosen")
     with progress.status("graph of the nearest neighbours"):
         placement, graph = _make_graph(nodes, k, metric)
     with progress.status(f"pseudo-labels by {type(energy).__name__}"):
@@ -113,7 +119,8 @@ def propagate(
     with progress.status("writing"):
         write_columns(_columns(nodes, known, result), out)
         if run is not None:
-            settings = {"features": features, "labels": labels, "truth": truth, "model": repr(energy)}
+            tables = None if labels is None else ", ".join(map(str, labels))
+            settings = {"features": features, "labels": tables, "truth": truth, "model": repr(energy)}
             with stage_run(run, "propagate", {**settings, "metric": str(placement), "k": k}, force=force) as folder:
                 write_propagation(folder, nodes, known, true, graph, result)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
@@ -130,7 +137,7 @@ def _check_shards(*others: object) -> None:
         )
 
 
-def _check_images(features: Path, backbone: str | None, checkpoint: Path | None, labels: Path | None) -> None:
+def _check_images(features: Path, backbone: str | None, checkpoint: Path | None, labels: list[Path] | None) -> None:
     """An image folder needs a network, a file of features needs none."""
     if features.is_dir() and (backbone is None or checkpoint is None):
         raise typer.BadParameter(
@@ -144,7 +151,12 @@ def _check_images(features: Path, backbone: str | None, checkpoint: Path | None,
 
 
 def _read(
-    features: Path, labels: Path | None, backbone: str | None, checkpoint: Path | None, size: int | None, channels: int
+    features: Path,
+    labels: list[Path] | None,
+    backbone: str | None,
+    checkpoint: Path | None,
+    size: int | None,
+    channels: int,
 ) -> tuple[Features, NodeLabels]:
     from tg_crepe.cli._inputs import labels_of_folders, read_features, read_images, read_labels
 
@@ -167,11 +179,11 @@ def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[
     return placement, knn_graph(x, k, placement)
 
 
-def _read_truth(truth: str | None, labels: Path | None, nodes: Features, known: NodeLabels) -> np.ndarray | None:
-    """True labels where the user has some; no model ever sees them."""
+def _read_truth(truth: str | None, labels: list[Path] | None, nodes: Features, known: NodeLabels) -> np.ndarray | None:
+    """True labels where the user has some; no model ever sees them. A column is one of the first table of labels."""
     from tg_crepe.cli._inputs import read_truth
 
-    return None if truth is None else read_truth(truth, labels, nodes.ids, known.class_names)
+    return None if truth is None else read_truth(truth, labels[0] if labels else None, nodes.ids, known.class_names)
 
 
 def _columns(nodes: Features, known: NodeLabels, result: PropagationResult) -> dict[str, Any]:
@@ -204,6 +216,7 @@ def _tell(
     summary = {
         "nodes": len(nodes.ids),
         "labelled": int((known.y >= 0).sum()),
+        "asked": known.asked,
         "unreached": int((~result.reached).sum()),
         "classes": dict(zip(known.class_names, counts, strict=True)),
         "mean_certainty": float(result.certainty[pseudo].double().mean()) if bool(pseudo.any()) else None,
@@ -222,6 +235,8 @@ def _tell(
     )
     for name, count in zip(known.class_names, counts, strict=True):
         typer.echo(f"  {name}: {count:,}")
+    if known.asked:
+        typer.echo("some labels were asked for: their counts say nothing of the size of the classes")
     if result.expected_error is not None:
         typer.echo(f"wrong labels to expect: {result.expected_error}")
         if result.expected_error.value > _POOR:
