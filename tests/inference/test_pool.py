@@ -68,6 +68,15 @@ def test_an_opinion_that_is_right_as_often_and_surer_does_not_take_over():
     assert float(found[1]) < 0.1
 
 
+def test_labels_that_contradict_all_opinions_leave_the_first_its_order():
+    opinion, y, worth = random_opinions(0, 2, 60, skill=4.0)
+    found = trust_opinions(opinion, (y + 1) % 3, worth, 30.0)
+    assert found.tolist() == [0.01, 0.0]
+    pooled = torch.tensordot(found, opinion, 1)
+    assert torch.equal(pooled.argmax(dim=1), opinion[0].argmax(dim=1))
+    assert float(torch.softmax(pooled, dim=1).max()) < 0.36  # next to chance
+
+
 def test_opinions_rule_nothing_out():
     found = log_opinion(torch.tensor([[1.0, 0.0], [0.5, 0.5]], dtype=torch.float64))
     np.testing.assert_allclose(found.exp(), [[0.9995, 0.0005], [0.5, 0.5]])

@@ -9,6 +9,10 @@ from torch import Tensor
 #: order, must find the same.
 _STEPS, _PRECISION = 50, 1e-12
 
+#: The least exponent of the first opinion: labels that contradict it leave it no certainty, but its labels, which are
+#: better than none.
+_LEAST = 0.01
+
 #: What an opinion leaves to all classes alike: one that knows nothing of a class must not rule it out.
 _OPEN = 1e-3
 
@@ -24,13 +28,13 @@ def trust_opinions(opinion: Tensor, y: Tensor, worth: Tensor, prior: float) -> T
 
     .. math::
         P_i \propto \prod_k P_{ik}^{w_k}, \qquad
-        w = \arg\min_{w \geq 0} \; -\sum_i a_i \log P_i^{y_i} + \frac{1}{2} (w_1 - 1)^2
+        w = \arg\min_{w_1 \geq 0.01,\, w_k \geq 0} \; -\sum_i a_i \log P_i^{y_i} + \frac{1}{2} (w_1 - 1)^2
         + \frac{\lambda}{2} \sum_{k > 1} w_k^2,
 
     where :math:`P_{ik}` is the :math:`k`-th opinion of the :math:`i`-th label and :math:`a_i` what the label is worth.
     The first opinion has the word until many labels speak for others; how sure it is, its exponent, a few labels may
     say: were they held back as much, an opinion that is just as right and surer would take its place. The problem is
-    convex; Newton's method on the exponents that are not held at zero solves it to the last digits.
+    convex; Newton's method on the exponents that are not held at their bounds solves it to the last digits.
 
     Args:
         opinion (torch.Tensor): :math:`\log P_{ik}`, in double precision, of shape
@@ -46,7 +50,7 @@ def trust_opinions(opinion: Tensor, y: Tensor, worth: Tensor, prior: float) -> T
     own = opinion.gather(2, y.expand(num_opinions, -1).unsqueeze(-1)).squeeze(-1)
     first = opinion.new_zeros(num_opinions)
     first[0] = 1
-    weight = torch.where(first > 0, first, prior)
+    weight, least = torch.where(first > 0, first, prior), _LEAST * first
 
     def loss(w: Tensor) -> float:
         fit = torch.tensordot(w, opinion, 1).logsumexp(dim=1) - w @ own
@@ -58,14 +62,14 @@ def trust_opinions(opinion: Tensor, y: Tensor, worth: Tensor, prior: float) -> T
         mean = (prob * opinion).sum(dim=2)
         slope = (mean - own) @ worth + weight * (w - first)
         spread = torch.einsum("i,kic,hic,ic->kh", worth, opinion, opinion, prob) - (worth * mean) @ mean.t()
-        free = (w > 0) | (slope < 0)  # the others are held at zero
+        free = (w > least) | (slope < 0)  # the others are held at their bounds
         hessian = (spread + weight.diag())[free][:, free]
         step = torch.zeros_like(w)
         step[free] = -torch.linalg.solve(hessian, slope[free])
         size, here = 1.0, loss(w)
-        while loss((w + size * step).clamp(min=0)) > here and size > _PRECISION:
+        while loss(torch.maximum(w + size * step, least)) > here and size > _PRECISION:
             size /= 2
-        moved = (w + size * step).clamp(min=0)
+        moved = torch.maximum(w + size * step, least)
         if float((moved - w).abs().max()) <= _PRECISION:
             break
         w = moved

@@ -16,7 +16,7 @@ from tg_crepe.models.crepe.start import Start
 from tg_crepe.models.wnll import solve_wnll
 from tg_crepe.typing import OptTensor
 
-#: The residual of what is solved for labels that are left out, and of the near opinion.
+#: The residual of the harmonic extensions, with all labels and without some.
 _TOL = 1e-3
 
 

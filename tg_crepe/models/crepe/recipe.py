@@ -56,8 +56,8 @@ class Recipe:
         affinity_power (int): The exponent of the affinity of two soft labels: squared, edges across classes survive.
         affinity_floor (float): The least affinity, so that no edge vanishes.
 
-        pseudo_count (float): Labels of every class that are imagined before any is seen, in the class volumes and in
-            the skill of the labels: few labels say little.
+        pseudo_count (float): Labels of every class that are imagined before any is seen, in the class volumes: few
+            labels say little.
         volume_error (float): The relative variance of found volumes over the squared error of left-out labels.
         volume_scatter (float): What one label per class adds to it; more labels share it.
         binding_labels (float): Labels per class at which equal classes are not bound any more.
