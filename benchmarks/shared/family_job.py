@@ -1,4 +1,5 @@
-"""What a worker of ``benchmarks/families.py`` does: it labels a few nodes, lets every method predict and judges it."""
+"""What a worker of ``benchmarks/families.py`` and ``parts.py`` does: it labels a few nodes, lets every method predict
+and judges it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,21 +122,22 @@ def _hash(*arrays: np.ndarray) -> str:
     return content.hexdigest()[:12]
 
 
-def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str]) -> Cell:
+def make_cell(path: Path, draw: str, seed: int, methods: Sequence[str], known: Mapping[str, Method] = METHODS) -> Cell:
     """The cell of a family, a draw and a seed, on which all methods are run.
 
     Args:
         path (Path): What :func:`prepare_family` gave.
         draw (str): How labels come about.
         seed (int): The seed of the draw.
-        methods (list): Which of :data:`METHODS`.
+        methods (list): Which of the known ones.
+        known (dict, optional): Every method by its name. (default: :data:`METHODS`)
     """
     family, content = read_family(path)
-    own = "".join(model_settings(METHODS[name].model(draw)) for name in methods)
+    own = "".join(model_settings(known[name].model(draw)) for name in methods)
     asking = fingerprint("tg_crepe.active") if draw.endswith("chosen") else ""
     settings = f"{content} {fingerprint('shared.families')} {asking} {own}"
     size = family.y.numel() / 4000 * (0.5 + family.num_classes / 20)
-    expected = 0.1 * len(methods) + size * (sum(METHODS[name].seconds for name in methods) + (2.0 if asking else 0.0))
+    expected = 0.1 * len(methods) + size * (sum(known[name].seconds for name in methods) + (2.0 if asking else 0.0))
     return Cell({"family": family.name, "draw": draw, "seed": seed}, settings, expected)
 
 
@@ -152,32 +154,42 @@ def _own_code() -> str:
     return fingerprint_of(measure, judge)
 
 
-def make_job(methods: tuple[str, ...], folder: Path, paths: tuple[tuple[str, Path], ...], threads: int) -> Job:
+def make_job(
+    methods: tuple[str, ...],
+    folder: Path,
+    paths: tuple[tuple[str, Path], ...],
+    threads: int,
+    known: Mapping[str, Method] = METHODS,
+) -> Job:
     """The job of a worker.
 
     Args:
-        methods (tuple): Which of :data:`METHODS` are run.
+        methods (tuple): Which of the known ones are run.
         folder (Path): Where the rows of single methods are kept: only what has changed is run again.
         paths (tuple): The name of every family, and what :func:`prepare_family` gave for it.
         threads (int): How many threads this worker may use.
+        known (dict, optional): Every method by its name. (default: :data:`METHODS`)
     """
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore", GraphWarning)  # a node that no label reaches counts as an error
     warnings.simplefilter("ignore", ConvergenceWarning)  # the status is a column of the table
-    _warm_up(methods)
-    return functools.partial(run_cell, methods, CellStore(folder), dict(paths))
+    chosen = {name: known[name] for name in methods}
+    _warm_up(chosen)
+    return functools.partial(run_cell, chosen, CellStore(folder), dict(paths))
 
 
-def _warm_up(methods: Sequence[str]) -> None:
+def _warm_up(methods: Mapping[str, Method]) -> None:
     """Compiles what is compiled at its first use, which is no part of a method's time."""
     x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
     y = torch.arange(60) % 3
     edge_index, edge_weight = knn_graph(x + y.unsqueeze(1), 5, metric="euclidean")
-    for name in methods:
-        METHODS[name].model("1 per class").propagate(y, edge_index, torch.arange(60) < 9, edge_weight)
+    for method in methods.values():
+        method.model("1 per class").propagate(y, edge_index, torch.arange(60) < 9, edge_weight)
 
 
-def run_cell(methods: Sequence[str], store: CellStore, paths: dict[str, Path], cell: Cell) -> list[dict[str, Value]]:
+def run_cell(
+    methods: Mapping[str, Method], store: CellStore, paths: dict[str, Path], cell: Cell
+) -> list[dict[str, Value]]:
     """One row per method; none where the draw leaves too little of the data."""
     draw = str(cell.point["draw"])
     family, content = read_family(paths[str(cell.point["family"])])
@@ -185,10 +197,10 @@ def run_cell(methods: Sequence[str], store: CellStore, paths: dict[str, Path], c
     if mask is None:
         return []
     rows = []
-    for method in methods:
-        model = METHODS[method].model(draw)
+    for name, method in methods.items():
+        model = method.model(draw)
         settings = f"{content} {_hash(mask.numpy())} {model_settings(model)}"
-        own = Cell({**cell.point, "method": method}, settings, 0.0)
+        own = Cell({**cell.point, "method": name}, settings, 0.0)
         if not store.has(own):
             store.write(own, [measure(model, family, mask)])
         rows += store.read(own)

@@ -12,7 +12,7 @@ import numpy as np
 from shared import machine
 from shared.families import DRAWS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS
-from shared.picture import write_picture
+from shared.picture import draw_ratios
 from shared.table import markdown
 
 Row = dict[str, Any]
@@ -28,6 +28,11 @@ WORST = 10
 
 #: The draw whose soft labels have the least to go by.
 FEWEST = "1 per class"
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """The geometric mean; NaN where there is nothing."""
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,17 @@ class Results:
         rows (list): The rows of the cells, one per family, draw, seed and method.
     """
 
+    #: The methods in the order of the tables, and the columns that are averaged over seeds.
+    order: Sequence[str] = tuple(METHODS)
+    columns: Sequence[str] = ("error", "class_error", "ece")
+
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = list(rows)
         found: dict[Place, dict[str, list[Row]]] = {}
         for row in self.rows:
             found.setdefault((row["family"], row["draw"]), {}).setdefault(row["method"], []).append(row)
         self.cells = found
-        self.methods = [name for name in METHODS if any(name in cell for cell in found.values())]
+        self.methods = [name for name in self.order if any(name in cell for cell in found.values())]
         self.families = list(dict.fromkeys(family for family, _ in found))
         self.draws = [draw for draw in DRAWS if any(draw == own for _, own in found)]
         self._half = {
@@ -69,7 +78,7 @@ class Results:
             (place, method, value): float(np.mean([row[value] for row in own]))
             for place, cell in found.items()
             for method, own in cell.items()
-            for value in ("error", "class_error", "ece")
+            for value in self.columns
         }
 
     def mean(self, place: Place, method: str, value: str = "error") -> float:
@@ -95,8 +104,7 @@ class Results:
 
     def geometric_mean(self, method: str, value: str = "error", without: str = "") -> float:
         """The geometric mean of the ratios over all cells, perhaps without those of one family."""
-        ratios = [self.ratio(place, method, value) for place in self.cells if place[0] != without]
-        return float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan
+        return geometric_mean([self.ratio(place, method, value) for place in self.cells if place[0] != without])
 
     def won(self, method: str) -> tuple[float, float]:
         """The shares of the cells where a method's error is below that of every other energy, and where it equals the
@@ -260,32 +268,9 @@ def summary(results: Results, failed: int = 0) -> str:
 
 def draw_map(results: Results, path: Path) -> None:
     """Family × draw: the ratio on a logarithmic scale, white where CREPE and the best other are equal."""
-    from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
-
     families, draws = results.families, results.draws
     ratio = np.full((len(families), len(draws)), np.nan)
     for family, draw in results.cells:
         ratio[families.index(family), draws.index(draw)] = results.ratio((family, draw))
-    # The same factor either way, so that white is 1; a few collapses must not wash out all else.
-    limit = float(np.clip(np.exp(np.nanmax(np.abs(np.log(ratio)))), 1.25, 3))
-    figure = Figure(figsize=(4 + 0.8 * len(draws), 2.8 + 0.32 * len(families)), layout="constrained")
-    axes = figure.subplots()
-    axes.set_facecolor("#dddddd")
-    image = axes.imshow(ratio, norm=LogNorm(1 / limit, limit), cmap="RdBu_r", aspect="auto")
-    for (i, j), value in np.ndenumerate(ratio):
-        if not np.isnan(value):
-            colour = "white" if abs(math.log(value)) > 0.55 * math.log(limit) else "black"
-            text = f"{value:.2f}" if value < 10 else f"{value:.0f}"
-            axes.text(j, i, text, ha="center", va="center", fontsize=9, color=colour)
-    axes.set_xticks(range(len(draws)), draws, rotation=30, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(families)), families)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
     colours = "blue: fewer errors, red: more, grey: no such draw"
-    figure.suptitle(f"CREPE's error over that of the best other energy\n{colours}", fontsize=11)
-    bar = figure.colorbar(image, location="bottom", extend="both", shrink=0.7, aspect=40, pad=0.02)
-    ticks = [tick for tick in (1 / 3, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3) if 0.999 / limit <= tick <= 1.001 * limit]
-    bar.set_ticks(ticks, labels=[f"{tick:.3g}" if tick >= 0.5 else "0.33" for tick in ticks])
-    bar.ax.minorticks_off()
-    write_picture(figure, path)
+    draw_ratios(ratio, families, draws, f"CREPE's error over that of the best other energy\n{colours}", path)
