@@ -21,9 +21,6 @@ from recipe.job import make_job, read_case
 from shared import machine
 from shared.grid import CellStore, exit_with, run_or_stop, tell_left
 from shared.options import add_run_options, check_run_options
-from shared.page import fill
-
-PAGE = machine.DOCS / "recipe.md"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -62,10 +59,6 @@ def main() -> None:
             stem = options.out / (f"recipe_quick_{name}" if options.quick else f"recipe_{name}")
             lines = report.write(name, rows, EXPERIMENTS[name].rows, PANELS, stem, options.out)
             print("\n".join(lines))
-            if (
-                options.out == machine.RESULTS and not options.quick and name == "ablation"
-            ):  # the page is short; the other tables are among the results
-                fill(PAGE, name, "\n".join(lines))
     exit_with(failed)
 
 
