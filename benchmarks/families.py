@@ -18,13 +18,16 @@ from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from shared import machine
+from shared.command import run_command
 from shared.families import DRAWS, FEATURES, GRAPHS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_families
 from shared.family_report import Results, draw_map, summary
-from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.grid import CellStore
 from shared.options import add_run_options, check_run_options
 
 SEEDS = (0, 10)
@@ -70,24 +73,14 @@ def main() -> None:
         if draw in options.draws
     ]
     store = CellStore(machine.cache_folder() / "families_cells")
-    tell_left(cells, store)
-    if options.plan:
-        return
-    failed: dict[str, str] = {}
-    if not options.report:
-        job = functools.partial(make_job, methods, store.folder, tuple(paths.items()))
-        failed = run_or_stop(cells, job, store, options.workers)
-    rows: list[dict[str, object]] = [{**row} for cell in cells if store.has(cell) for row in store.read(cell)]
-    if rows:
-        results = Results(rows)
-        text = summary(results, len(failed))
-        print(text)
-        if options.out is not None:
-            stem = options.out / ("families_unseen" if options.unseen else "families")
-            machine.write_csv(rows, stem.with_suffix(".csv"))
-            machine.write_text(text, stem.with_suffix(".md"))
-            draw_map(results, stem.with_suffix(".png"))
-    exit_with(failed)
+    job = functools.partial(make_job, methods, store.folder, tuple(paths.items()))
+    run_command(cells, job, store, options, report, "families_unseen" if options.unseen else "families")
+
+
+def report(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Path], None]]:
+    """The text and the picture of the rows."""
+    results = Results(rows)
+    return summary(results, failed), functools.partial(draw_map, results)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from shared import machine
+from shared.command import run_command
 from shared.family_job import prepare_families
-from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.grid import CellStore
 from shared.options import add_run_options, check_run_options
 from shared.step_job import WAYS, make_cell, make_job
 from shared.step_report import Results, draw_curves, summary
@@ -58,24 +61,13 @@ def main() -> None:
         if way in options.ways
     ]
     store = CellStore(machine.cache_folder() / "more_labels_cells")
-    tell_left(cells, store)
-    if options.plan:
-        return
-    failed: dict[str, str] = {}
-    if not options.report:
-        job = functools.partial(make_job, tuple(paths.items()))
-        failed = run_or_stop(cells, job, store, options.workers)
-    rows: list[dict[str, object]] = [{**row} for cell in cells if store.has(cell) for row in store.read(cell)]
-    if rows:
-        results = Results(rows)
-        text = summary(results, len(failed))
-        print(text)
-        if options.out is not None:
-            stem = options.out / "more_labels"
-            machine.write_csv(rows, stem.with_suffix(".csv"))
-            machine.write_text(text, stem.with_suffix(".md"))
-            draw_curves(results, stem.with_suffix(".png"))
-    exit_with(failed)
+    run_command(cells, functools.partial(make_job, tuple(paths.items())), store, options, report, "more_labels")
+
+
+def report(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Path], None]]:
+    """The text and the picture of the rows."""
+    results = Results(rows)
+    return summary(results, failed), functools.partial(draw_curves, results)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from shared import machine
+from shared.command import run_command
 from shared.families import DRAWS, FEATURES, GRAPHS
 from shared.family_job import prepare_families
-from shared.grid import CellStore, exit_with, run_or_stop, tell_left
+from shared.grid import CellStore
 from shared.options import add_run_options, check_run_options
 from shared.part_job import make_cell, make_job
 from shared.part_report import COLUMNS, PartResults, draw_parts, summary
@@ -57,24 +60,14 @@ def main() -> None:
     ]
     # The store of families.py, which has some of the same rows.
     store = CellStore(machine.cache_folder() / "families_cells")
-    tell_left(cells, store)
-    if options.plan:
-        return
-    failed: dict[str, str] = {}
-    if not options.report:
-        job = functools.partial(make_job, store.folder, tuple(paths.items()))
-        failed = run_or_stop(cells, job, store, options.workers)
-    rows = [row for cell in cells if store.has(cell) for row in store.read(cell)]
-    if rows:
-        results = PartResults(rows)
-        text = summary(results, len(failed))
-        print(text)
-        if options.out is not None:
-            stem = options.out / "parts"
-            machine.write_csv([{name: row[name] for name in COLUMNS} for row in rows], stem.with_suffix(".csv"))
-            machine.write_text(text, stem.with_suffix(".md"))
-            draw_parts(results, stem.with_suffix(".png"))
-    exit_with(failed)
+    job = functools.partial(make_job, store.folder, tuple(paths.items()))
+    run_command(cells, job, store, options, report, "parts", COLUMNS)
+
+
+def report(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Path], None]]:
+    """The text and the picture of the rows."""
+    results = PartResults(rows)
+    return summary(results, failed), functools.partial(draw_parts, results)
 
 
 if __name__ == "__main__":
