@@ -48,7 +48,13 @@ def make_start(prob: Tensor, graph: CanonicalGraph, volume: VolumePosterior, tas
 def diffused_start(
     task: LabelTask, recipe: Recipe, rate: float, find_volume: Callable[[Tensor], VolumePosterior], outvote: bool
 ) -> Start:
-    r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
+    r"""Soft labels by diffusion, with the masses of the class volumes, and the graph whose edges trust them.
+
+    .. math::
+        F = (I - (1-\beta) S)^{-1} Y, \qquad \beta = \frac{x}{1+x},
+
+    where :math:`Y` are the one-hot labels, a finding being two classes; then
+    :func:`~tg_crepe.inference.volumes.normalise_masses`.
 
     A few rounds of :func:`trust` (always from the original weights), each followed by a diffusion on the new weights.
     Not part of the paper's model.
@@ -86,38 +92,6 @@ def diffused_start(
         if remaining:
             graph = trust(prob, task, recipe)
     return replace(make_start(prob, graph, volume, task, status), support=support)
-
-
-def diffuse(
-    task: LabelTask, graph: CanonicalGraph, rate: float, volume: Tensor, tol: float, power: int = 1
-) -> tuple[Tensor, Status]:
-    r"""Soft labels by diffusion, with the masses of the class volumes.
-
-    .. math::
-        F = A^p\, Y, \quad A = (I - (1-\beta) S)^{-1}, \quad \beta = \frac{x}{1+x},
-
-    where :math:`Y` are the one-hot labels; then :func:`~tg_crepe.inference.volumes.normalise_masses`. A finding is two
-    classes.
-
-    Args:
-        task (LabelTask): The labels.
-        graph (CanonicalGraph): The edges of the task, perhaps with other weights.
-        rate (float): The screening rate :math:`x`.
-        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
-        tol (float): The residual of the solver.
-        power (int, optional): :math:`p`. (default: :obj:`1`)
-
-    Returns:
-        Soft labels in double precision, of shape :obj:`[num_nodes, num_classes]`, and how the solver ended.
-    """
-    status: Status = "converged"
-    x = task.sources
-    for _ in range(power):
-        result = resolvent(graph, x, 1 / (1 + rate), tol)
-        x = result.x
-        if result.status != "converged":
-            status = result.status
-    return normalise_masses(x, task, graph, volume), status
 
 
 def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
