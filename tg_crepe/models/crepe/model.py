@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 from tg_crepe._checks import check_choice
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import Normaliser, get_normaliser
+from tg_crepe.inference.evidence import evidence_push
 from tg_crepe.inference.expected_error import class_error
 from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.rate import RATE_FACTORS, bounded_rate, raised_by, screening_rate, weigh_rates
@@ -199,7 +200,8 @@ class CrepePropagation(EnergyModel):
             backend=self.backend,
         )
         resume = find_checkpoint(task.observers, start.graph)
-        result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume)
+        push = None if task.evidence is None else evidence_push(task, start.graph)
+        result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume, push=push)
         result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
         return result
 
