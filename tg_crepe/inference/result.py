@@ -56,8 +56,8 @@ class PropagationResult:
         r"""One row per node, in the columns of ``tg-crepe propagate``.
 
         These are :obj:`label` (the name of the class, missing where no label reaches; for findings one column
-        :obj:`label_<name>` each, 0/1, missing where nothing is known), :obj:`certainty`, :obj:`reached`, :obj:`labelled`
-        and :obj:`prob_<name>` for every class.
+        :obj:`label_<name>` each, 0/1, missing where nothing is known), :obj:`prob_<name>` for every class,
+        :obj:`certainty`, :obj:`reached`, and :obj:`labelled`, whether the label was given.
 
         .. code-block:: python
 

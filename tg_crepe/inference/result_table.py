@@ -3,8 +3,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tg_crepe._optional import require
 
 if TYPE_CHECKING:
@@ -28,7 +26,8 @@ def result_table(
         columns["label"] = pandas.Categorical.from_codes(label, categories=names)
     else:
         for place, name in enumerate(names):
-            columns[f"label_{name}"] = pandas.array(np.where(label[:, place] < 0, None, label[:, place]), dtype="Int64")
+            known = [None if value < 0 else value for value in label[:, place].tolist()]
+            columns[f"label_{name}"] = pandas.array(known, dtype="Int64")
     for place, name in enumerate(names):
         columns[f"prob_{name}"] = result.prob[:, place].cpu().numpy().copy()
     columns["certainty"] = result.certainty.cpu().numpy().copy()

@@ -123,20 +123,20 @@ class EnergyModel(BaseTransform, ABC):
             snapshot_nodes (torch.Tensor, optional): Nodes whose class functions are kept along the flow, as
                 ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
         """
-        y, mask, u0 = read_array("y", y), read_array("mask", mask), read_array("u0", u0)
-        edge_index, edge_weight = read_array("edge_index", edge_index), read_array("edge_weight", edge_weight)
-        labels = read_labels(y, mask, num_classes, num_nodes)
-        check_start(u0, labels)
+        labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
+        start = read_array("u0", u0)
+        check_start(start, labels)
 
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
-            graph, notes = canonical_graph(edge_index, edge_weight, labels.num_nodes, self.symmetrize)
+            edges, weight = read_array("edge_index", edge_index), read_array("edge_weight", edge_weight)
+            graph, notes = canonical_graph(edges, weight, labels.num_nodes, self.symmetrize)
             if graph.edge_weight.device != labels.sign.device:
                 raise ValueError(
                     f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
                 )
             return graph, notes
 
-        return self.infer(labels, read_graph, u0, observers, read_array("snapshot_nodes", snapshot_nodes))
+        return self.infer(labels, read_graph, start, observers, read_array("snapshot_nodes", snapshot_nodes))
 
     def forward(self, data: Data) -> Data:
         """Adds the pseudo-labels to ``data``."""
