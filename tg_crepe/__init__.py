@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tg_crepe.energy import GraphGradient
-    from tg_crepe.graph import FeatureKNNGraph, graph_report, knn_graph
+    from tg_crepe.graph import FeatureKNNGraph, graph_report, join_graphs, knn_graph
+    from tg_crepe.inference.shares import choose_shares
     from tg_crepe.models import (
         LGC,
         WNLL,
@@ -52,14 +53,16 @@ __all__ = [
     "Recipe",
     "SparseLP",
     "cheeger_partition",
+    "choose_shares",
     "get_energy_model",
     "graph_report",
+    "join_graphs",
     "knn_graph",
 ]
 
 #: Where public names live. They are imported when first asked for: PyG takes seconds to import, and the help of the
 #: command line should not wait for it.
-_ROOMS = ("warnings", "graph", "energy", "solvers", "models")
+_ROOMS = ("warnings", "graph", "energy", "solvers", "inference.shares", "models")
 
 
 def __getattr__(name: str) -> Any:

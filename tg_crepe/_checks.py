@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +39,27 @@ def check_tensor(name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(f"'{name}' must be a torch.Tensor, got {type(value).__name__}")
     return value
+
+
+def check_homogeneous(data: Any) -> None:
+    """Raise where nodes or edges are of several types."""
+    from torch_geometric.data import HeteroData  # PyG takes seconds to import
+
+    if isinstance(data, HeteroData):
+        raise ValueError(
+            "'data' must be a Data or a Batch, with one type of nodes and edges, got HeteroData with the node types "
+            f"{', '.join(map(repr, data.node_types)) or 'none'}; data.to_homogeneous() makes one graph of it"
+        )
+
+
+def read_array(name: str, value: Any) -> Any:
+    """A NumPy array as a tensor of its own memory; whatever else it is, as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    try:
+        return torch.tensor(np.ascontiguousarray(value))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"'{name}' must hold numbers, got an array of {value.dtype}") from error
 
 
 def first_indices(bad: Tensor, limit: int = 5) -> str:

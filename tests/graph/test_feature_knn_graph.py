@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 import torch_geometric.transforms as T
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.datapipes import DatasetAdapter
 
 from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph
@@ -111,3 +113,65 @@ def test_too_many_neighbours_for_the_data_are_refused():
 def test_options_are_checked_at_construction(options):
     with pytest.raises(ValueError, match=f"'{next(iter(options))}' must be"):
         FeatureKNNGraph(**options)
+
+
+# ---------------------------------------------------------------- batches
+
+
+def make_batch(sizes=(30, 12, 25)) -> Batch:
+    return Batch.from_data_list([Data(x=features(size, seed)) for seed, size in enumerate(sizes)])
+
+
+def test_graphs_of_a_batch_are_never_joined():
+    data = FeatureKNNGraph(k=5)(make_batch())
+    assert torch.equal(data.batch[data.edge_index[0]], data.batch[data.edge_index[1]])
+    assert bool((torch.bincount(data.edge_index[0], minlength=67) >= 5).all())
+
+
+def test_a_batch_has_the_graphs_of_its_parts():
+    data = FeatureKNNGraph(k=5, metric="euclidean")(make_batch())
+    parts = data.to_data_list()
+    assert len(parts) == 3
+    for seed, (size, part) in enumerate(zip((30, 12, 25), parts, strict=True)):
+        edge_index, edge_weight = knn_graph(features(size, seed), 5, metric="euclidean")
+        assert torch.equal(part.x, features(size, seed))
+        assert torch.equal(part.edge_index, edge_index)
+        assert torch.equal(part.edge_weight, edge_weight)
+
+
+def test_a_batch_with_former_edges_can_be_taken_apart():
+    old = torch.tensor([[0, 1], [1, 0]])
+    given = Batch.from_data_list(
+        [
+            Data(x=features(9, seed), edge_index=old, edge_attr=torch.ones(2, 3), y=torch.full((9,), seed))
+            for seed in (0, 1)
+        ]
+    )
+    parts = FeatureKNNGraph(k=3)(given).to_data_list()
+    assert [set(part.keys()) for part in parts] == [{"x", "y", "edge_index", "edge_weight"}] * 2
+    assert [int(part.edge_index.max()) for part in parts] == [8, 8]
+    assert [part.y.unique().tolist() for part in parts] == [[0], [1]]
+    assert torch.equal(given[1].edge_index, old)  # the given batch is as it was
+
+
+def test_a_small_graph_joins_all_its_nodes_and_one_node_none():
+    data = FeatureKNNGraph(k=10, metric="euclidean")(make_batch((30, 4, 1, 2)))
+    dense = torch.zeros(37, 37)
+    dense[data.edge_index[0], data.edge_index[1]] = data.edge_weight
+    assert torch.equal(dense[30:34, 30:34] > 0, ~torch.eye(4, dtype=torch.bool))
+    assert not bool(dense[34].any())
+    assert float(dense[35, 36]) == pytest.approx(math.exp(-4))  # the only neighbour is the farthest one
+    assert [part.num_edges for part in data.to_data_list()][1:] == [12, 0, 2]
+
+
+def test_a_batch_of_single_nodes_has_no_edges():
+    data = FeatureKNNGraph(k=3, metric="euclidean")(make_batch((1, 1)))
+    assert data.edge_index.shape == (2, 0)
+    assert data.edge_weight.shape == (0,)
+
+
+def test_a_batch_of_several_node_types_is_refused():
+    data = HeteroData()
+    data["paper"].x = features()
+    with pytest.raises(ValueError, match=r"'data' must be a Data or a Batch.*got HeteroData.*'paper'.*to_homogeneous"):
+        FeatureKNNGraph(k=3)(data)

@@ -433,3 +433,31 @@ def test_70000_points_take_less_than_a_gigabyte_and_a_half(backend):
     print(f"{backend}: {int(extra) / 1e9:.2f} GB, {float(seconds):.1f} s, {num_edges} edges")
     assert int(num_edges) >= 70_000 * 20
     assert int(extra) < 1.5e9
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "cosine", "uniform"])
+def test_a_batch_is_searched_graph_by_graph_in_any_order_of_its_rows(kernel):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 4, generator=generator)
+    batch = torch.randint(0, 3, (60,), generator=generator) * 5  # neither sorted nor without gaps
+    edge_index, edge_weight = knn_graph(x, 4, metric="euclidean", kernel=kernel, batch=batch)
+    found = torch.zeros(60, 60).index_put_(tuple(edge_index), edge_weight)
+    expected = torch.zeros(60, 60)
+    for number in (0, 5, 10):
+        rows = (batch == number).nonzero().view(-1)
+        own, weight = knn_graph(x[rows], 4, metric="euclidean", kernel=kernel)
+        expected[rows[own[0]], rows[own[1]]] = weight
+    assert torch.equal(found, expected)
+
+
+def test_one_graph_in_a_batch_is_the_graph_without():
+    x = torch.randn(40, 3, generator=torch.Generator().manual_seed(1))
+    one, other = knn_graph(x, 6), knn_graph(x, 6, batch=torch.zeros(40, dtype=torch.long))
+    assert torch.equal(one[0], other[0])
+    assert torch.equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("batch", [torch.zeros(39, dtype=torch.long), torch.zeros(40), [0] * 40])
+def test_a_batch_has_an_integer_for_every_row(batch):
+    with pytest.raises(ValueError, match="'batch' must"):
+        knn_graph(torch.rand(40, 3), 6, batch=batch)

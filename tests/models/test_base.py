@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 import torch_geometric.transforms as T
 from helpers import clusters
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.datapipes import DatasetAdapter
 
 from tg_crepe import (
@@ -271,6 +271,49 @@ def test_a_batch_of_graphs_is_a_disconnected_graph(model):
     assert batch.pseudo_y.shape == (180,)
     for part, found in zip(parts, batch.pseudo_y.split(90), strict=True):
         assert float((found != part.y).double().mean()) < 0.3
+
+
+def test_several_types_of_nodes_are_refused(model):
+    data = HeteroData()
+    data["paper"].x, data["author"].x = torch.ones(3, 2), torch.ones(4, 2)
+    with pytest.raises(ValueError, match=r"'data' must be a Data or a Batch.*'paper', 'author'.*to_homogeneous"):
+        model(data)
+
+
+def test_numpy_arrays_give_the_bits_of_tensors_and_stay_as_they_are(model):
+    data = make_data()
+    given = [data[name].numpy().copy() for name in ("y", "edge_index", "train_mask", "edge_weight")]
+    for array in given:
+        array.flags.writeable = False
+    before = [array.copy() for array in given]
+    result = model.propagate(*given)
+    assert_same(result, run(model, data))
+    assert all(np.array_equal(one, other) for one, other in zip(given, before, strict=True))
+    assert all(isinstance(getattr(result, name), torch.Tensor) for name in ("u", "label", "prob", "certainty"))
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint8])
+def test_numpy_indices_small_integers_and_views_are_read(kind):
+    data = make_data()
+    backwards = data.edge_index.numpy()[:, ::-1]
+    labelled = data.train_mask.nonzero().view(-1).numpy()
+    weight = data.edge_weight.numpy()[::-1]
+    result = LGC().propagate(data.y.numpy().astype(kind), backwards, labelled, weight)
+    assert_same(result, run(LGC(), data))
+
+
+def test_numpy_arrays_without_numbers_are_refused():
+    data = make_data()
+    with pytest.raises(ValueError, match="'y' must hold numbers, got an array of <U1"):
+        LGC().propagate(np.array(["a"] * 90), data.edge_index, data.train_mask)
+
+
+def test_the_result_shares_no_memory_with_numpy_input():
+    data = make_data()
+    y = np.stack([(data.y == c).numpy() for c in range(3)], axis=1).astype(np.int64)
+    result = LGC().propagate(y, data.edge_index.numpy(), data.train_mask.numpy())
+    result.label.fill_(7)
+    assert int(y.max()) == 1
 
 
 def test_several_splits_in_one_mask_are_refused(model):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from tg_crepe.graph.metric import METRICS, Placement, find_placement, unit_rows
 from tg_crepe.graph.neighbors import BACKENDS as EXACT_BACKENDS
 from tg_crepe.graph.neighbors import nearest_neighbors
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
+from tg_crepe.typing import OptTensor
 from tg_crepe.warnings import GraphWarning
 
 #: Names of the kernels that turn distances to neighbours into weights.
@@ -35,6 +37,7 @@ def knn_graph(
     symmetrize: str = "max",
     memory_budget: float = 256.0,
     recall: float = 0.99,
+    batch: OptTensor = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The symmetric weighted graph of the :math:`k` nearest neighbours of every row of ``x``.
 
@@ -52,6 +55,9 @@ def knn_graph(
     takes beyond 100,000 rows on a CPU: one :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random
     rows. Where it would miss more than ``recall`` allows or save no time, the search is exact after all, and the
     warning says that.
+
+    Rows of different graphs of a ``batch`` are never joined. The metric is chosen once, from all rows; a graph of
+    :math:`k` rows or fewer joins each of them to all its others, and a graph of one row has no edge.
 
     .. code-block:: python
 
@@ -74,30 +80,51 @@ def knn_graph(
         memory_budget (float, optional): About how many MiB the search may use at a time. (default: :obj:`256`)
         recall (float, optional): The share of the true neighbours that an approximate search must find, in
             :math:`(0, 1]`; at 1 :obj:`"auto"` is exact at every size. (default: :obj:`0.99`)
+        batch (torch.Tensor, optional): The graph that every row belongs to, long of shape :obj:`[num_nodes]`, in any
+            order. (default: :obj:`None`, all belong to one)
 
     Returns:
         The edges in both directions, of shape :obj:`[2, num_edges]`, and their weights of shape :obj:`[num_edges]`.
+        With a ``batch`` those of a graph stand together, in the order of the graphs.
     """
     check_knn_options(k, metric, backend, kernel, symmetrize, recall)
     check_positive("memory_budget", memory_budget)
-    x = _check_features(x, k)
+    x = _check_features(x, None if batch is not None else k)
+    if batch is not None:
+        _check_batch(batch, x)
     placement = metric if isinstance(metric, Placement) else find_placement(x, metric)
     points = unit_rows(x.double(), warn=True) if placement.metric == "cosine" else placement.place(x)
     unit = None
     if kernel == "cosine":
         unit = points if placement.metric == "cosine" else unit_rows(points.double(), warn=False)
-    if backend == "approximate" or (backend == "auto" and _is_large(points) and recall < 1):
-        neighbor, distance, note = approximate_neighbors(points, k, recall, memory_budget)
-        warnings.warn(note, GraphWarning, stacklevel=2)
-    else:
-        neighbor, distance = nearest_neighbors(points, k, backend, memory_budget)
-
-    weight = neighbor_weight(kernel, distance, lambda: _similarity(unit, neighbor))
-    source = torch.arange(x.size(0), device=x.device).repeat_interleave(k)
-    directed = torch.stack([source, neighbor.reshape(-1)])
-    graph, _ = canonical_graph(directed, weight.reshape(-1).to(x.dtype), x.size(0), symmetrize)
+    groups = [None] if batch is None else _members(batch)
+    edges, notes = [], []
+    for rows in groups:
+        part, own = (points, unit) if rows is None else (points[rows], None if unit is None else unit[rows])
+        near = min(k, part.size(0) - 1)
+        if near == 0:  # a graph of one row
+            continue
+        if backend == "approximate" or (backend == "auto" and _is_large(part) and recall < 1):
+            neighbor, distance, note = approximate_neighbors(part, near, recall, memory_budget)
+            notes.append(note)
+        else:
+            neighbor, distance = nearest_neighbors(part, near, backend, memory_budget)
+        weight = neighbor_weight(kernel, distance, partial(_similarity, own, neighbor))
+        source = torch.arange(part.size(0), device=x.device).repeat_interleave(near)
+        directed = torch.stack([source, neighbor.reshape(-1)])
+        edges.append((directed if rows is None else rows[directed], weight.reshape(-1).to(x.dtype)))
+    if notes:
+        warnings.warn("; ".join(dict.fromkeys(notes)), GraphWarning, stacklevel=2)
+    if not edges:
+        return torch.empty(2, 0, dtype=torch.long, device=x.device), x.new_empty(0)
+    directed, weight = (torch.cat(parts, dim=-1) for parts in zip(*edges, strict=True))
+    graph, _ = canonical_graph(directed, weight, x.size(0), symmetrize)
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    return edge_index, torch.cat([graph.edge_weight, graph.edge_weight])
+    edge_weight = torch.cat([graph.edge_weight, graph.edge_weight])
+    if batch is None:
+        return edge_index, edge_weight
+    together = batch[edge_index[0]].argsort(stable=True)
+    return edge_index[:, together], edge_weight[together]
 
 
 def check_knn_options(
@@ -119,8 +146,8 @@ def _is_large(points: Tensor) -> bool:
     return points.device.type == "cpu" and points.size(0) > _MOST_EXACT
 
 
-def _check_features(x: Tensor, k: int) -> Tensor:
-    """Finite float features with more than ``k`` rows."""
+def _check_features(x: Tensor, k: int | None) -> Tensor:
+    """Finite float features, with more than ``k`` rows where that is asked."""
     check_tensor("x", x)
     if x.layout != torch.strided or x.dim() != 2 or x.numel() == 0:
         raise ValueError(
@@ -128,12 +155,29 @@ def _check_features(x: Tensor, k: int) -> Tensor:
         )
     if x.is_complex():
         raise ValueError(f"'x' must be of a real dtype, got {x.dtype}")
-    check_count("k", k, high=x.size(0) - 1, high_name="num_nodes - 1")
+    if k is not None:
+        check_count("k", k, high=x.size(0) - 1, high_name="num_nodes - 1")
     x = x.detach().contiguous()  # sums over a row must not depend on its layout in memory
     if x.dtype not in (torch.float32, torch.float64):
         x = x.to(torch.get_default_dtype())
     check_finite_rows("x", x)
     return x
+
+
+def _check_batch(batch: Tensor, x: Tensor) -> None:
+    """The number of a graph for every row."""
+    check_tensor("batch", batch)
+    if batch.dtype not in (torch.int64, torch.int32) or list(batch.shape) != [x.size(0)] or batch.device != x.device:
+        raise ValueError(
+            f"'batch' must hold integers of shape [num_nodes] = [{x.size(0)}] on the device of 'x', {x.device}, got "
+            f"{batch.dtype} of shape {list(batch.shape)} on {batch.device}"
+        )
+
+
+def _members(batch: Tensor) -> list[Tensor]:
+    """The rows of every graph, ascending."""
+    count = torch.unique(batch, return_counts=True)[1]
+    return list(batch.argsort(stable=True).split(count.tolist()))
 
 
 def _similarity(unit: Tensor | None, neighbor: Tensor) -> Tensor:

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.inference.labels import Labels
+from tg_crepe.inference.result_table import result_table
 from tg_crepe.inference.task import ExpectedError, LabelTask, Solution
 from tg_crepe.solvers.observers import FlowMoments
 from tg_crepe.solvers.trace import Status, Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The moments of a flow that are kept, as shares of its length.
 _MOMENTS = (0.25, 0.5, 1.0)
@@ -45,6 +51,29 @@ class PropagationResult:
     status: Status
     expected_error: ExpectedError | None = None
     moments: FlowMoments | None = None
+
+    def to_pandas(self, ids: Sequence[Any] | None = None, class_names: Sequence[str] | None = None) -> pd.DataFrame:
+        r"""One row per node, in the columns of ``tg-crepe propagate``.
+
+        These are :obj:`label` (the name of the class, missing where no label reaches; for findings one column
+        :obj:`label_<name>` each, 0/1, missing where nothing is known), :obj:`prob_<name>` for every class,
+        :obj:`certainty`, :obj:`reached`, and :obj:`labelled`, whether the label was given.
+
+        .. code-block:: python
+
+            table = result.to_pandas(ids=file_names, class_names=["cat", "dog"])
+            table[~table.labelled].sort_values("certainty").head()
+
+        Args:
+            ids (sequence, optional): What the rows are called, of length :obj:`num_nodes`.
+                (default: :obj:`None`, the numbers of the nodes)
+            class_names (sequence, optional): What the classes are called, of length :obj:`num_classes`.
+                (default: :obj:`None`, their numbers)
+
+        Returns:
+            pandas.DataFrame: With the index :obj:`id`. It shares no memory with the result.
+        """
+        return result_table(self, ids, class_names)
 
 
 def blank_result(labels: Labels, reached: Tensor, dtype: torch.dtype) -> PropagationResult:

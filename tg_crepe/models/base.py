@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from tg_crepe._checks import check_choice
+from tg_crepe._checks import check_choice, check_homogeneous, read_array
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.expected_error import judge
@@ -89,18 +90,22 @@ class EnergyModel(BaseTransform, ABC):
     @torch.no_grad()
     def propagate(
         self,
-        y: Tensor,
+        y: Tensor | np.ndarray,
         edge_index: Adjacency,
-        mask: OptTensor = None,
-        edge_weight: OptTensor = None,
+        mask: OptTensor | np.ndarray = None,
+        edge_weight: OptTensor | np.ndarray = None,
         num_classes: int | None = None,
-        u0: OptTensor = None,
+        u0: OptTensor | np.ndarray = None,
         num_nodes: int | None = None,
         observers: Sequence[FlowObserver] = (),
-        snapshot_nodes: OptTensor = None,
+        snapshot_nodes: OptTensor | np.ndarray = None,
     ) -> PropagationResult:
         r"""Infers pseudo-labels; the first four arguments are in the order of PyG's
         :class:`~torch_geometric.nn.models.LabelPropagation`.
+
+        NumPy arrays are taken wherever a tensor is. The result holds tensors in any case (on the CPU then), which
+        :func:`numpy.asarray` reads without a copy; :meth:`PropagationResult.to_pandas` makes a table of it. No input is
+        modified, and the result shares no memory with one.
 
         Args:
             y (torch.Tensor): Classes, long of shape :obj:`[num_nodes]` or :obj:`[num_nodes, 1]`, or findings
@@ -118,21 +123,24 @@ class EnergyModel(BaseTransform, ABC):
             snapshot_nodes (torch.Tensor, optional): Nodes whose class functions are kept along the flow, as
                 ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
         """
-        labels = read_labels(y, mask, num_classes, num_nodes)
-        check_start(u0, labels)
+        labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
+        start = read_array("u0", u0)
+        check_start(start, labels)
 
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
-            graph, notes = canonical_graph(edge_index, edge_weight, labels.num_nodes, self.symmetrize)
+            edges, weight = read_array("edge_index", edge_index), read_array("edge_weight", edge_weight)
+            graph, notes = canonical_graph(edges, weight, labels.num_nodes, self.symmetrize)
             if graph.edge_weight.device != labels.sign.device:
                 raise ValueError(
                     f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
                 )
             return graph, notes
 
-        return self.infer(labels, read_graph, u0, observers, snapshot_nodes)
+        return self.infer(labels, read_graph, start, observers, read_array("snapshot_nodes", snapshot_nodes))
 
     def forward(self, data: Data) -> Data:
         """Adds the pseudo-labels to ``data``."""
+        check_homogeneous(data)
         for name in ("y", "train_mask"):
             if data.get(name) is None:
                 raise ValueError(f"'data.{name}' must be a tensor, got None")

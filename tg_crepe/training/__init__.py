@@ -3,6 +3,8 @@ from tg_crepe.training.callbacks import Callback, TrainingInterrupted
 from tg_crepe.training.class_weights import ClassWeights
 from tg_crepe.training.config import TrainingConfig
 from tg_crepe.training.features import extract_features
+from tg_crepe.training.graph_config import GraphTrainingConfig
+from tg_crepe.training.graph_trainer import GraphTrainer
 from tg_crepe.training.loss import HybridLoss, weighted_loss
 from tg_crepe.training.metrics import (
     AreaUnderCurve,
@@ -14,6 +16,7 @@ from tg_crepe.training.metrics import (
     pseudo_label_error,
     reliability_curve,
 )
+from tg_crepe.training.node_network import neighbor_batches
 from tg_crepe.training.presets import PRESETS, Preset, get_preset
 from tg_crepe.training.sampler import MixedBatch, MixedBatchSampler
 from tg_crepe.training.sources import EnergyLabels, LabelSource, NetworkLabels, NoLabels, resolve_source
@@ -27,6 +30,8 @@ __all__ = [
     "ClassWeights",
     "Cutout",
     "EnergyLabels",
+    "GraphTrainer",
+    "GraphTrainingConfig",
     "HybridLoss",
     "HybridTrainer",
     "LabelSource",
@@ -49,6 +54,7 @@ __all__ = [
     "get_preset",
     "mixup",
     "multi_sample",
+    "neighbor_batches",
     "pseudo_label_error",
     "reliability_curve",
     "resolve_source",

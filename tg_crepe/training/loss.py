@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +10,23 @@ from torch_geometric.data import Data
 
 from tg_crepe._checks import check_positive, first_indices
 from tg_crepe.training.class_weights import ClassWeights
-from tg_crepe.training.config import TrainingConfig
 from tg_crepe.typing import OptTensor
+
+
+class LossSettings(Protocol):
+    """The settings that the loss of an epoch depends on, those of either trainer."""
+
+    @property
+    def class_weight(self) -> bool:
+        """Whether rare classes weigh more."""
+
+    @property
+    def soft_targets(self) -> bool:
+        """Whether pseudo-labels are probabilities."""
+
+    @property
+    def pseudo_weight(self) -> float:
+        """How much pseudo-labels weigh."""
 
 
 def weighted_loss(logits: Tensor, weighted_target: Tensor) -> Tensor:
@@ -73,13 +89,13 @@ class HybridLoss:
         check_positive("pseudo_weight", self.pseudo_weight)
 
     @classmethod
-    def from_data(cls, data: Data, config: TrainingConfig) -> HybridLoss:
+    def from_data(cls, data: Data, config: LossSettings) -> HybridLoss:
         r"""The loss of an epoch, with the class weights of its labels and pseudo-labels.
 
         Args:
             data (Data): The state of the epoch: :obj:`y`, :obj:`train_mask`, :obj:`num_classes` (of exclusive classes)
                 and, where there are any, the pseudo-labels.
-            config (TrainingConfig): The settings.
+            config (TrainingConfig or GraphTrainingConfig): The settings.
         """
         multi_label, has_pseudo = data.y.dim() == 2, "pseudo_y" in data
         num_classes = data.y.size(1) if multi_label else data.num_classes

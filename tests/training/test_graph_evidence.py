@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import torch
+from helpers import clusters, dense_adjacency
+from small_graphs import disjoint, from_dense
+
+from tg_crepe.training.graph_evidence import EvidencePool, diffuse_evidence
+
+
+def random_prob(num_nodes: int, seed: int = 0, *batch: int):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.softmax(torch.randn(*batch, num_nodes, 3, generator=generator, dtype=torch.float64), dim=-1)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9])
+def test_evidence_is_diffused_as_the_dense_inverse_says(alpha):
+    graph, y = clusters(0)
+    mask, prob = torch.arange(150) < 12, random_prob(150)
+    found = diffuse_evidence(prob, y, mask, graph, alpha)
+    w = dense_adjacency(graph)
+    root = np.sqrt(w.sum(axis=1))
+    source = np.where(mask[:, None], np.eye(3)[y], prob)
+    expected = np.linalg.solve(np.eye(150) - alpha * w / np.outer(root, root), source)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-3)
+
+
+def test_a_node_without_edges_keeps_its_evidence_and_inputs_stay():
+    graph, y = clusters(0, 40)
+    graph = disjoint([graph, from_dense(np.zeros((1, 1)))])
+    prob, y = random_prob(41), torch.cat([y, torch.tensor([0])])
+    before = prob.clone()
+    found = diffuse_evidence(prob, y, torch.zeros(41, dtype=torch.bool), graph, 0.8)
+    torch.testing.assert_close(found[40], prob[40])
+    torch.testing.assert_close(found.sum(dim=1), torch.ones(41, dtype=torch.float64))
+    assert torch.equal(prob, before)
+
+
+def test_labels_trust_the_opinion_that_is_right():
+    y = torch.arange(300) % 3
+    right = 0.8 * torch.eye(3, dtype=torch.float64)[y] + 0.2 * random_prob(300)
+    noise = random_prob(300, 1)
+    one, other = EvidencePool.fit(torch.stack([right, noise]), y), EvidencePool.fit(torch.stack([noise, right]), y)
+    assert float(one.trust[1]) < 0.2 < 1 < float(one.trust[0])
+    assert float(other.trust[0]) < 0.5 < 1 < float(other.trust[1])  # the first is held near one
+    for pool, opinions in ((one, [right, noise]), (other, [noise, right])):
+        assert torch.equal(pool(torch.stack(opinions)).argmax(dim=1), y)
+
+
+def test_without_labels_opinions_are_multiplied():
+    opinions = random_prob(20, 0, 2)
+    pool = EvidencePool.fit(opinions[:, :0], torch.empty(0, dtype=torch.long))
+    product = opinions[0] * opinions[1]
+    torch.testing.assert_close(pool(opinions), product / product.sum(dim=1, keepdim=True), atol=2e-3, rtol=0)
