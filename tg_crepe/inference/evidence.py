@@ -1,6 +1,8 @@
-"""What somebody else says of the nodes (a zero-shot model, a head, a person's guess), trusted as far as labels agree."""
+"""What somebody else says of the nodes (a zero-shot model, a head, a guess), trusted as far as the labels agree."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,15 +10,18 @@ from torch import Tensor
 from tg_crepe._checks import check_tensor, first_indices
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.inference.expected_error import label_worth
+from tg_crepe.inference.expected_error import expect_doubt, label_worth, own_doubt
 from tg_crepe.inference.labels import Labels
 from tg_crepe.inference.pool import log_opinion, trust_opinions
 from tg_crepe.inference.soft_labels import certainty
-from tg_crepe.inference.task import LabelTask
+from tg_crepe.inference.task import Judgement, LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
 #: The trust below which evidence is as good as ignored, which a user should know.
 IGNORED = 0.05
+
+#: How many labels it takes to trust evidence: two that agree by chance must not.
+_LABELS = 10.0
 
 
 def check_prior(prior: OptTensor, labels: Labels) -> None:
@@ -55,7 +60,7 @@ def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> t
 
     .. math::
         E_i \propto B_i^t, \qquad
-        t = \arg\min_{t \geq 0} \; -\sum_{i \in \mathcal{L}} a_i \log E_i^{y_i} + \frac{t^2}{2},
+        t = \arg\min_{t \geq 0} \; -\sum_{i \in \mathcal{L}} a_i \log E_i^{y_i} + \frac{10}{2} t^2,
 
     where :math:`B` is the evidence and :math:`a_i` what a label is worth: evidence must earn its trust, and one that is
     noise, constant or wrong has next to none after a few labels. Evidence that was made from the labels themselves must
@@ -79,7 +84,7 @@ def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> t
         trust = 1.0
         if own.numel():
             equal = held.new_full((held.size(1),), 1 / held.size(1))
-            trust = float(trust_opinions(held.unsqueeze(0), own, label_worth(own, equal), [0.0], [1.0])[0])
+            trust = float(trust_opinions(held.unsqueeze(0), own, label_worth(own, equal), [0.0], [_LABELS])[0])
     tempered = torch.softmax(trust * opinion, dim=-1)
     return (tempered[..., 0] if task.multi_label else tempered), trust
 
@@ -102,8 +107,9 @@ def _opinions(task: LabelTask, prior: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def evidence_source(task: LabelTask) -> Tensor:
-    r"""The evidence as sources of a diffusion beside the labels: :math:`\varphi(E_i) E_i` at nodes without a label, with
-    the certainty :math:`\varphi`; a row that tells nothing is no source.
+    r"""The evidence as sources of a diffusion beside the labels: :math:`\varphi(E_i) E_i` at nodes without a label,
+    with the certainty :math:`\varphi`, scaled down to at most the mass of all labels; a row that tells nothing is no
+    source.
 
     Of the shape and type of ``task.sources``.
     """
@@ -113,10 +119,18 @@ def evidence_source(task: LabelTask) -> Tensor:
         sure = 1 - (torch.special.entr(evidence) + torch.special.entr(1 - evidence)) / torch.log(
             evidence.new_tensor(2.0)
         )
-        weight = sure.clamp(min=0) * (task.sign == 0)
+        weight = _bounded(sure.clamp(min=0) * (task.sign == 0), task)
         return torch.cat([weight * evidence, weight * (1 - evidence)], dim=1).to(task.sign.dtype)
     weight = certainty(evidence, multi_label=False) * ~task.labelled
-    return (weight.unsqueeze(1) * evidence).to(task.sign.dtype)
+    return (_bounded(weight, task).unsqueeze(1) * evidence).to(task.sign.dtype)
+
+
+def _bounded(weight: Tensor, task: LabelTask) -> Tensor:
+    """Weights whose sum is at most the number of labels; of findings, column by column."""
+    total, most = task.graph.communicator.sum(weight.sum(dim=0)), task.known_count.sum().double()
+    if task.multi_label:
+        most = task.known_count.double()
+    return weight * (most / total.clamp(min=torch.finfo(total.dtype).tiny)).clamp(max=1)
 
 
 def evidence_push(task: LabelTask, graph: CanonicalGraph) -> Tensor:
@@ -138,3 +152,30 @@ def evidence_push(task: LabelTask, graph: CanonicalGraph) -> Tensor:
     assert task.evidence is not None  # who has none does not ask
     b = 2 * (task.evidence - (0.5 if task.multi_label else 1 / task.num_classes))
     return b - along_degree(b, graph.degree.double(), graph.communicator)
+
+
+def add_evidence(task: LabelTask, solution: Solution, prob: Tensor) -> Solution:
+    r"""A model's soft labels times the evidence, for models that know of none.
+
+    .. math::
+        P_i \leftarrow \frac{P_i\, E_i}{\sum_l P_i^l E_i^l},
+
+    for a finding with its complement. Smoothed residuals and evidence that is diffused, as in `Correct-and-Smooth
+    <https://arxiv.org/abs/2010.13993>`_, is what CREPE does beside that.
+
+    Args:
+        task (LabelTask): With its evidence.
+        solution (Solution): What the model answered.
+        prob (torch.Tensor): Its soft labels, of shape :obj:`[num_nodes, num_classes]`.
+
+    Returns:
+        Solution: Its scores are logarithms of the product, of findings the log-odds, and for exclusive classes its
+        expected error is the doubt of the product.
+    """
+    assert task.evidence is not None  # who has none does not ask
+    if task.multi_label:
+        one, other = log_opinion(torch.stack([prob.double(), 1 - prob.double()], dim=-1)).unbind(dim=-1)
+        return replace(solution, score=one - other + torch.logit(task.evidence))
+    score = log_opinion(prob.double()) + task.evidence.log()
+    expected = expect_doubt(own_doubt(torch.softmax(score, dim=1), task), None)
+    return replace(solution, score=score, judgement=Judgement(expected))

@@ -54,7 +54,7 @@ class HeldOut:
         return (prob.argmax(dim=2) == self.y) & (self.prob.sum(dim=2) > 0)
 
 
-def deal_labels(task: LabelTask, rate: float) -> Tensor | None:
+def deal_labels(task: LabelTask, rate: float, with_single: bool = False) -> Tensor | None:
     r"""Deals the labels of every class into parts, of shape :obj:`[num_nodes]`; :obj:`-1` for nodes that have no label
     or the only one of their class, which is never judged.
 
@@ -64,14 +64,18 @@ def deal_labels(task: LabelTask, rate: float) -> Tensor | None:
     Args:
         task (LabelTask): The graph and its labels, exclusive classes.
         rate (float): The screening rate :math:`x` of the diffusion.
+        with_single (bool, optional): Whether the only label of a class is judged as well, which makes sense where
+            evidence speaks for its class too; labels are then dealt from all classes together.
+            (default: :obj:`False`)
 
     Returns:
-        torch.Tensor, optional: :obj:`None` where no class has two labels, or no node is unlabelled.
+        torch.Tensor, optional: :obj:`None` where no class has two labels (or there are not two at all), or no node is
+        unlabelled.
     """
-    free = task.graph.communicator.sum((~task.labelled).sum())
-    if int(task.positive_count.max()) < 2 or int(free) == 0:
+    free, count = task.graph.communicator.sum((~task.labelled).sum()), task.positive_count
+    if int(count.sum() if with_single else count.max()) < 2 or int(free) == 0:
         return None
-    return _deal(task, loose_resolvent(task.graph, task.sources, 1 / (1 + rate), _TOL))
+    return _deal(task, loose_resolvent(task.graph, task.sources, 1 / (1 + rate), _TOL), with_single)
 
 
 def leave_out(task: LabelTask, rates: Sequence[float], part: Tensor) -> HeldOut:
@@ -137,7 +141,7 @@ def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], T
     return torch.cat(found, dim=1), torch.cat(classes)
 
 
-def _deal(task: LabelTask, evidence: Tensor) -> Tensor:
+def _deal(task: LabelTask, evidence: Tensor, with_single: bool) -> Tensor:
     """The part of every labelled node, round and round in the order of the evidence for its class; -1 for nodes that
     have no label or the only one of their class."""
     communicator, own, count = task.graph.communicator, task.labelled.nonzero().view(-1), task.positive_count
@@ -148,7 +152,7 @@ def _deal(task: LabelTask, evidence: Tensor) -> Tensor:
     order = order[group[order].argsort(stable=True)]
     before = count.cumsum(0) - count
     place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    dealt = torch.where(count[group] > 1, (place - before[group]) % FOLDS, -1)
+    dealt = place % FOLDS if with_single else torch.where(count[group] > 1, (place - before[group]) % FOLDS, -1)
     part = torch.full_like(task.y, -1)
     part[own] = dealt[begin : begin + len(own)]
     return part

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from tg_crepe._checks import check_choice, check_homogeneous, read_array
+from tg_crepe._checks import check_choice, check_homogeneous, check_positive, read_array
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
+from tg_crepe.inference.evidence import IGNORED, add_evidence, check_prior, weigh_prior
 from tg_crepe.inference.expected_error import judge
 from tg_crepe.inference.labels import Labels, read_labels
 from tg_crepe.inference.match_volumes import match_volumes
@@ -38,6 +39,7 @@ class ModelOptions(TypedDict, total=False):
     soft_label: str
     symmetrize: str
     bind_volume: str | Tensor | None
+    prior_trust: float | None
 
 
 class EnergyModel(BaseTransform, ABC):
@@ -60,15 +62,25 @@ class EnergyModel(BaseTransform, ABC):
             included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
             :obj:`[num_classes]`; see :func:`~tg_crepe.inference.match_volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
+        prior_trust (float, optional): The exponent of the soft evidence ``prior`` of :meth:`propagate`: 0 ignores it, 1
+            takes it at its word. (default: :obj:`None`, as far as the labels agree with it)
     """
 
     def __init__(
-        self, *, soft_label: str = "calibrated", symmetrize: str = "max", bind_volume: str | Tensor | None = None
+        self,
+        *,
+        soft_label: str = "calibrated",
+        symmetrize: str = "max",
+        bind_volume: str | Tensor | None = None,
+        prior_trust: float | None = None,
     ) -> None:
         check_choice("soft_label", soft_label, SOFT_LABELS)
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
         if bind_volume is not None:
             check_volume("bind_volume", bind_volume)
+        if prior_trust is not None and prior_trust != 0:
+            check_positive("prior_trust", prior_trust)
+        self.prior_trust = prior_trust
         self.soft_label = soft_label
         self.symmetrize = symmetrize
         self.bind_volume = bind_volume
@@ -99,6 +111,7 @@ class EnergyModel(BaseTransform, ABC):
         num_nodes: int | None = None,
         observers: Sequence[FlowObserver] = (),
         snapshot_nodes: OptTensor | np.ndarray = None,
+        prior: OptTensor | np.ndarray = None,
     ) -> PropagationResult:
         r"""Infers pseudo-labels; the first four arguments are in the order of PyG's
         :class:`~torch_geometric.nn.models.LabelPropagation`.
@@ -122,10 +135,17 @@ class EnergyModel(BaseTransform, ABC):
                 :class:`~tg_crepe.solvers.FlowObserver`. (default: nobody)
             snapshot_nodes (torch.Tensor, optional): Nodes whose class functions are kept along the flow, as
                 ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
+            prior (torch.Tensor, optional): Soft evidence: what somebody else says of the nodes, such as a zero-shot
+                model, as probabilities of shape :obj:`[num_nodes, num_classes]`; a row of NaN is no opinion (of
+                findings, any entry). It is trusted as far as the labels agree with it
+                (:func:`~tg_crepe.inference.evidence.weigh_prior`), so at labelled nodes it must not have been made from
+                their own labels: out of fold, or NaN. (default: :obj:`None`, nobody)
         """
         labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
         start = read_array("u0", u0)
         check_start(start, labels)
+        evidence = read_array("prior", prior)
+        check_prior(evidence, labels)
 
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
             edges, weight = read_array("edge_index", edge_index), read_array("edge_weight", edge_weight)
@@ -136,7 +156,8 @@ class EnergyModel(BaseTransform, ABC):
                 )
             return graph, notes
 
-        return self.infer(labels, read_graph, start, observers, read_array("snapshot_nodes", snapshot_nodes))
+        kept = read_array("snapshot_nodes", snapshot_nodes)
+        return self.infer(labels, read_graph, start, observers, kept, evidence)
 
     def forward(self, data: Data) -> Data:
         """Adds the pseudo-labels to ``data``."""
@@ -146,7 +167,7 @@ class EnergyModel(BaseTransform, ABC):
                 raise ValueError(f"'data.{name}' must be a tensor, got None")
         edge_index, edge_weight = _graph_of(data)
         num_nodes = None if data.get("x") is None else data.x.size(0)
-        given = {name: data.get(name) for name in ("num_classes", "u0", "snapshot_nodes")}
+        given = {name: data.get(name) for name in ("num_classes", "u0", "snapshot_nodes", "prior")}
         if isinstance(given["num_classes"], Tensor):  # what becomes of a number in a batch
             given["num_classes"] = int(given["num_classes"].max())
         result = self.propagate(data.y, edge_index, data.train_mask, edge_weight, num_nodes=num_nodes, **given)
@@ -163,6 +184,7 @@ class EnergyModel(BaseTransform, ABC):
         u0: OptTensor = None,
         observers: Sequence[FlowObserver] = (),
         snapshot_nodes: OptTensor = None,
+        prior: OptTensor = None,
     ) -> PropagationResult:
         """Solves on the part of a graph that labels reach, and writes the answer for all nodes.
 
@@ -173,6 +195,7 @@ class EnergyModel(BaseTransform, ABC):
             u0 (torch.Tensor, optional): See :meth:`propagate`.
             observers (sequence, optional): See :meth:`propagate`.
             snapshot_nodes (torch.Tensor, optional): See :meth:`propagate`.
+            prior (torch.Tensor, optional): See :meth:`propagate`.
         """
         graph, notes = read_graph()
         communicator, dtype = graph.communicator, graph.edge_weight.dtype
@@ -180,14 +203,19 @@ class EnergyModel(BaseTransform, ABC):
         inside = reached & (graph.degree > 0)
         usable = labels.usable(inside, communicator)
         notes += _label_notes(labels, int(communicator.sum((~reached).sum())), usable)
-        if notes and communicator.rank == 0:
-            _warn("; ".join(notes), GraphWarning)
-        result = None
+        task = None
         if bool(usable.any()):
             task, nodes = _restrict_task(graph, labels, inside, usable, u0)
             task = replace(task, observers=tuple(observers), snapshot_rows=_rows_of(nodes, snapshot_nodes))
-            del graph  # nothing but the task is needed from here on
             several = task.num_classes > 1 or task.multi_label
+            if prior is not None and several:
+                task, trust = _with_evidence(task, prior[nodes], self.prior_trust)
+                notes += [f"'prior' contradicts the labels and is ignored (trust {trust:.2f})"] * (trust < IGNORED)
+        del graph  # nothing but the task is needed from here on
+        if notes and communicator.rank == 0:
+            _warn("; ".join(notes), GraphWarning)
+        result = None
+        if task is not None:
             solution = self._solve_bound(task) if several else _solve_single_class(task)
             if int(communicator.sum((~task.labelled).sum())) == 0:
                 solution = replace(solution, judgement=None)  # nothing is expected of nodes that are not there
@@ -206,19 +234,31 @@ class EnergyModel(BaseTransform, ABC):
         return result
 
     def _solve_bound(self, task: LabelTask) -> Solution:
-        """Solves, and moves the scores to the class volumes where these bind."""
-        if self.bind_volume is None:
-            return self._solve(task)
-        volume = resolve_volume("bind_volume", self.bind_volume, task)
+        """Solves, adds evidence where the model has not, and moves the scores to the class volumes where these bind."""
+        volume = None if self.bind_volume is None else resolve_volume("bind_volume", self.bind_volume, task)
         solution = self._solve(task)
+        if task.evidence is not None and not self._pools_evidence(task):
+            calibrated, alone = self.soft_label == "calibrated", replace(task, evidence=None)
+            if not task.multi_label and calibrated and solution.judgement is None:
+                solution = replace(solution, judgement=judge(task, solution.rate))
+            solution = add_evidence(task, solution, self._soft_labels(alone, solution))
+            solution = solution if calibrated else replace(solution, judgement=None)
+        if volume is None:
+            return solution
         score, missed = match_volumes(solution.score, task, volume)
         if missed > _MISSED * task.graph.total_nodes and task.graph.communicator.rank == 0:
             tied = f"a class misses its volume by {missed} of {task.graph.total_nodes} nodes, whose scores are tied"
             _warn(tied, ConvergenceWarning)
         return replace(solution, score=score)
 
+    def _pools_evidence(self, task: LabelTask) -> bool:
+        """Whether the scores of the model hold the evidence of the task already; else the two are multiplied."""
+        return False
+
     def _soft_labels(self, task: LabelTask, solution: Solution) -> Tensor:
         """The probabilities of a solution, by the rule that was chosen."""
+        if task.evidence is not None and not task.multi_label:
+            return torch.softmax(solution.score.double(), dim=1)  # the logarithm of a product with the evidence
         if self.soft_label == "calibrated":
             return calibrate(task, solution)
         if task.multi_label:
@@ -254,6 +294,12 @@ def _restrict_task(
     sign = labels.sign[nodes][:, columns].to(dtype)
     start = None if u0 is None else u0[nodes][:, columns].to(dtype)
     return LabelTask(part, sign, labels.multi_label, columns, labels.num_classes, start), nodes
+
+
+def _with_evidence(task: LabelTask, prior: Tensor, trust: float | None) -> tuple[LabelTask, float]:
+    """The task with evidence for all classes of the user, of its nodes, and how far it is trusted."""
+    evidence, trust = weigh_prior(task, prior[:, task.classes], trust)
+    return replace(task, evidence=evidence), trust
 
 
 def _rows_of(nodes: Tensor, wanted: OptTensor) -> OptTensor:

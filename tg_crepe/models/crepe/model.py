@@ -144,6 +144,9 @@ class CrepePropagation(EnergyModel):
             solution = rebalance(task, solution, run, start, self.recipe)
         return self.pool(task, solution, diffused, rate, part)
 
+    def _pools_evidence(self, task: LabelTask) -> bool:
+        return not self._plain(task)
+
     def _plain(self, task: LabelTask) -> bool:
         """Whether one flow is all: for findings, and in the paper's scheme."""
         return task.multi_label or self.recipe.has_constant_steps
@@ -224,6 +227,9 @@ class CrepePropagation(EnergyModel):
     def pool(self, task: LabelTask, solution: Solution, start: Start, rate: float, part: OptTensor) -> Solution:
         """The flow and the labels near by as one opinion, as far as labels that are left out trust each."""
         loose = replace(self.recipe, start_tol=_LOOSE)
+
+        if task.evidence is not None:
+            part = deal_labels(task, rate, with_single=True)
 
         def score_without(rest: LabelTask) -> Tensor:
             # Scale and volumes are those of all labels: what is judged is the start, not how it was set up.

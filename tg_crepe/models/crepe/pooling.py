@@ -19,6 +19,9 @@ from tg_crepe.typing import OptTensor
 #: The residual of the harmonic extensions, with all labels and without some.
 _TOL = 1e-3
 
+#: The exponent of evidence without a label, and about how many labels it takes to move it.
+_EVIDENCE = (1.0, 1.0)
+
 
 def pool_opinions(
     task: LabelTask,
@@ -47,7 +50,8 @@ def pool_opinions(
 
     the mean of the doubt that the first diffusion :math:`P` has of itself and the share of the unlabelled nodes
     :math:`\mathcal{U}` that the two opinions label differently: with one label per class that is all there is to go by.
-    Labels that were left out correct the temperature together with the trust.
+    Labels that were left out correct the temperature together with the trust; the flow gets the mean doubt that the
+    start has then, not its exponent: its scores are those of a partition, and twice as steep they leave no doubt.
 
     Args:
         task (LabelTask): The task.
@@ -70,32 +74,40 @@ def pool_opinions(
     assert start.support is not None  # the first start by diffusion has it
     near = solve_wnll(task, _TOL).score.double()
     doubt = 0.5 * (own_doubt(start.support, task) + _differing(solution.score, near, task))
+    others = [] if task.evidence is None else [task.evidence]
+    expected = torch.tensor([1.0, 0.0, *(_EVIDENCE[0] for _ in others)], dtype=torch.float64, device=near.device)
 
-    def sharpness(score: Tensor) -> float:
-        return match_confidence(score[free], 1 - doubt, communicator)
+    def soften(score: Tensor, doubt: float) -> Tensor:
+        return match_confidence(score[free], 1 - doubt, communicator) * score
 
     def opinions(score: Tensor, near: Tensor) -> Tensor:
-        return log_opinion(torch.stack([torch.softmax(score, dim=1), near]))
+        return log_opinion(torch.stack([torch.softmax(score, dim=1), near, *others]))
 
-    own, worth = opinions(sharpness(solution.score) * solution.score, near), None
-    if part is None:
-        pooled = own[0]
-    else:
-        scale = sharpness(start_score)
+    trust, worth = expected, None
+    if part is not None:
+        scale = match_confidence(start_score[free], 1 - doubt, communicator)
 
         def without(rest: LabelTask) -> Tensor:
-            return opinions(scale * score_without(rest), solve_wnll(rest, _TOL).score.double())
+            around = rest
+            if rest.evidence is not None:
+                # What the graph says of a node must not be what the evidence says of it: that is an opinion of its own.
+                left = (task.labelled & ~rest.labelled).unsqueeze(1)
+                around = replace(rest, evidence=rest.evidence.masked_fill(left, 1 / rest.num_classes))
+            return opinions(scale * score_without(around), solve_wnll(rest, _TOL).score.double())
 
         opinion, y = judge_parts(task, part, without)
         worth = label_worth(y, start.volume.share)
-        trust = trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, prior])
-        if outvote:
-            own[1, ~free] = 0
-        pooled = torch.tensordot(trust, own, 1)
+        trust = trust_opinions(opinion, y, worth, expected.tolist(), [1.0, prior, *(_EVIDENCE[1] for _ in others)])
+        doubt = own_doubt(torch.softmax(trust[0] * opinions(scale * start_score, near)[0], dim=1), task)
+        trust = torch.cat([torch.ones_like(trust[:1]), trust[1:]])
+    own = opinions(soften(solution.score, doubt), near)
+    if outvote:
+        own[1, ~free] = 0
+    pooled = torch.tensordot(trust, own, 1)
     if bound is not None:
         pooled = match_volumes(pooled, task, bound)[0]
-    expected = expect_doubt(own_doubt(torch.softmax(pooled, dim=1), task), worth)
-    return replace(solution, score=pooled, judgement=Judgement(expected))
+    doubt = own_doubt(torch.softmax(pooled, dim=1), task)
+    return replace(solution, score=pooled, judgement=Judgement(expect_doubt(doubt, worth)))
 
 
 def _differing(one: Tensor, other: Tensor, task: LabelTask) -> float:

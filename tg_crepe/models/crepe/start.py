@@ -74,22 +74,25 @@ def diffused_start(
     status: Status = "converged"
     x: OptTensor = None
     support: OptTensor = None
-    sources = task.sources if task.evidence is None else task.sources + evidence_source(task)
+    own = None if task.evidence is None else evidence_source(task)
+    sources = task.sources if own is None else task.sources + own
     source = sources
     for remaining in range(recipe.reweight_rounds, -1, -1):
         # The last round's answer is near.
         result = resolvent(graph, source, 1 / (1 + recipe.start_factor * rate), recipe.start_tol, x)
         x = result.x
         status = status if result.status == "converged" else result.status
+        # What the nodes around say: the evidence of the node itself is an opinion of its own, in the pool.
+        around = x if own is None else (x - own).clamp_(min=0)
         if support is None:
-            volume = find_volume(x)
-        prob = normalise_masses(x, task, graph, volume.share)
+            volume = find_volume(around)
+        prob = normalise_masses(around, task, graph, volume.share)
         if support is None:
             support = prob.to(x.dtype)
         if outvote:
-            around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
-            prob = torch.where(task.sign != 0, around, prob)
-            both = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
+            vote = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
+            prob = torch.where(task.sign != 0, vote, prob)
+            both = torch.cat([vote, 1 - vote], dim=1) if task.multi_label else vote
             source = torch.where(task.sources > 0, task.sources * both.to(source.dtype), sources)
         if remaining:
             graph = trust(prob, task, recipe)
