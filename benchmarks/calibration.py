@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from recipe.cases import Case, Problem, make_problem
 from shared import machine
+from shared.cases import Case, Problem, make_problem
 from shared.splits import Split
 from torch import Tensor
 from tqdm import tqdm

@@ -32,7 +32,6 @@ PARTS: dict[str, Method] = {
     "rate not raised": Method(RateNotRaised, 0.35, ours=True),
     "no re-weighting": _without(reweight_rounds=0),
     "no balancing": _without(balancing_rounds=0),
-    "no restarts": _without(restarts=False),
 }
 
 

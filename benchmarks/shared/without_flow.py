@@ -14,7 +14,7 @@ from tg_crepe.solvers.trace import Trace
 class WithoutFlow(CrepePropagation):
     """CREPE whose flows end where they start."""
 
-    def flow(self, task: LabelTask, start: Start, time_steps: Any, inner_iterations: int) -> FlowResult:
+    def flow(self, task: LabelTask, start: Start, time_steps: Any) -> FlowResult:
         """The start, at unit norm."""
         trace = Trace()
         trace.append(step=0)
@@ -23,4 +23,4 @@ class WithoutFlow(CrepePropagation):
 
 def without_flow(**options: Any) -> WithoutFlow:
     """What CREPE is before its flow: the re-weighted diffusion with the same rate, volumes and decision."""
-    return WithoutFlow(Recipe(balancing_rounds=0, restarts=False), **options)
+    return WithoutFlow(Recipe(balancing_rounds=0), **options)

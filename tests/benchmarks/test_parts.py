@@ -110,13 +110,12 @@ def test_constants_that_leave_a_part_out():
     changed = {name: repr(method.model("1 per class").recipe) for name, method in PARTS.items()}
     assert changed == {
         CREPE: "Recipe()",
-        "no flow": "Recipe(balancing_rounds=0, restarts=False)",
+        "no flow": "Recipe(balancing_rounds=0)",
         "no pool": "Recipe(pool_prior=1000000000.0)",
         "plain clock": "Recipe()",
         "rate not raised": "Recipe()",
         "no re-weighting": "Recipe(reweight_rounds=0)",
         "no balancing": "Recipe(balancing_rounds=0)",
-        "no restarts": "Recipe(restarts=False)",
     }
     assert {method.model("20 chosen").sampling for method in PARTS.values()} == {"chosen"}
 
@@ -131,15 +130,6 @@ def probabilities(part: str, num_classes: int, draw: str, seed: int = 102) -> to
 def test_part_makes_a_difference(part):
     whole = probabilities(CREPE, 3, "5 per class")
     assert float((probabilities(part, 3, "5 per class") - whole).abs().max()) > 1e-3
-
-
-def test_restarts_are_those_of_two_classes_with_one_label_each():
-    def differs(*place) -> bool:
-        return not torch.equal(probabilities("no restarts", *place), probabilities(CREPE, *place))
-
-    assert differs(2, "1 per class")
-    assert not differs(2, "2 per class")
-    assert not differs(3, "1 per class")
 
 
 def test_balancing_is_what_runs_again(monkeypatch):

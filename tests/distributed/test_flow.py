@@ -107,7 +107,7 @@ def test_what_ends_by_a_tolerance_has_the_same_labels(name):
 
 
 @pytest.mark.slow
-def test_one_label_per_class_takes_restarts_and_eigenvectors_too():
+def test_one_label_per_class_is_balanced_over_all_ranks():
     problem = moons(torch.float64, num_nodes=80, labels=1)
     model = CrepePropagation()
     assert_same(together(model, problem, 2)[0], alone(model, problem), 1e-5)

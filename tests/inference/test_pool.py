@@ -29,7 +29,7 @@ def loss(w, opinion, y, worth, prior):
 @pytest.mark.parametrize("seed", range(3))
 def test_trust_is_the_minimum_on_a_grid(seed, prior):
     opinion, y, worth = random_opinions(seed)
-    found = trust_opinions(opinion, y, worth, prior).numpy()
+    found = trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, prior]).numpy()
     best = loss(found, opinion, y, worth, prior)
     grid = np.linspace(0, 3, 31)
     assert best <= min(loss((a, b), opinion, y, worth, prior) for a in grid for b in grid) + 1e-6
@@ -44,16 +44,16 @@ def test_trust_is_the_minimum_on_a_grid(seed, prior):
 def test_names_of_classes_and_order_of_labels_do_not_matter(seed):
     opinion, y, worth = random_opinions(seed)
     order, names = (torch.from_numpy(np.random.default_rng(seed).permutation(n)) for n in (30, 3))
-    moved = trust_opinions(opinion[:, order][:, :, names], names.argsort()[y[order]], worth[order], 10.0)
-    torch.testing.assert_close(moved, trust_opinions(opinion, y, worth, 10.0), atol=1e-4, rtol=0)
+    moved = trust_opinions(opinion[:, order][:, :, names], names.argsort()[y[order]], worth[order], [1.0, 0.0], [1.0, 10.0])
+    torch.testing.assert_close(moved, trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, 10.0]), atol=1e-4, rtol=0)
 
 
 def test_few_labels_leave_the_first_opinion_its_word_and_many_take_it():
     right, blind = (random_opinions(seed, 1, 400, skill=skill)[0] for seed, skill in ((0, 3.0), (0, 0.0)))
     y = random_opinions(0, 1, 400)[1]
     opinion, worth = torch.cat([blind, right]), torch.ones(400, dtype=torch.float64)
-    few = trust_opinions(opinion[:, :3], y[:3], worth[:3], 30.0)
-    many = trust_opinions(opinion, y, worth, 30.0)
+    few = trust_opinions(opinion[:, :3], y[:3], worth[:3], [1.0, 0.0], [1.0, 30.0])
+    many = trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, 30.0])
     assert float(few[0]) > 3 * float(few[1])
     assert float(many[1]) > 3 * float(many[0])
 
@@ -63,14 +63,14 @@ def test_an_opinion_that_is_right_as_often_and_surer_does_not_take_over():
     sure, doubtful = (
         log_opinion(p * torch.nn.functional.one_hot(y, 3).double() + (1 - p) / 3).unsqueeze(0) for p in (0.99, 0.5)
     )
-    found = trust_opinions(torch.cat([doubtful, sure]), y, torch.ones(4, dtype=torch.float64), 30.0)
+    found = trust_opinions(torch.cat([doubtful, sure]), y, torch.ones(4, dtype=torch.float64), [1.0, 0.0], [1.0, 30.0])
     assert float(found[0]) > 1
     assert float(found[1]) < 0.1
 
 
 def test_labels_that_contradict_all_opinions_leave_the_first_its_order():
     opinion, y, worth = random_opinions(0, 2, 60, skill=4.0)
-    found = trust_opinions(opinion, (y + 1) % 3, worth, 30.0)
+    found = trust_opinions(opinion, (y + 1) % 3, worth, [1.0, 0.0], [1.0, 30.0])
     assert found.tolist() == [0.01, 0.0]
     pooled = torch.tensordot(found, opinion, 1)
     assert torch.equal(pooled.argmax(dim=1), opinion[0].argmax(dim=1))

@@ -39,7 +39,7 @@ def test_moments_are_those_of_the_one_flow(task):
 
     nodes = nodes_with_moments(80)
     with pytest.warns(GraphWarning, match="10 node"):
-        result = CrepePropagation(Recipe(restarts=False, balancing_rounds=0)).propagate(
+        result = CrepePropagation(Recipe(balancing_rounds=0)).propagate(
             y, graph[0], None, graph[1], observers=(Watch(),), snapshot_nodes=nodes
         )
     moments = result.moments

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,8 @@ from torch import Tensor
 #: order, must find the same.
 _STEPS, _PRECISION = 50, 1e-12
 
-#: The least exponent of the first opinion: labels that contradict it leave it no certainty, but its labels, which are
-#: better than none.
+#: The least exponent of an opinion of which one is expected: labels that contradict it leave it no certainty, but its
+#: labels, which are better than none.
 _LEAST = 0.01
 
 #: What an opinion leaves to all classes alike: one that knows nothing of a class must not rule it out.
@@ -23,34 +25,36 @@ def log_opinion(prob: Tensor) -> Tensor:
     return torch.log((1 - _OPEN) * prob + _OPEN / prob.size(-1))
 
 
-def trust_opinions(opinion: Tensor, y: Tensor, worth: Tensor, prior: float) -> Tensor:
+def trust_opinions(
+    opinion: Tensor, y: Tensor, worth: Tensor, expected: Sequence[float], labels: Sequence[float]
+) -> Tensor:
     r"""The exponents of a logarithmic opinion pool, fitted to labels that none of the opinions knew.
 
     .. math::
         P_i \propto \prod_k P_{ik}^{w_k}, \qquad
-        w = \arg\min_{w_1 \geq 0.01,\, w_k \geq 0} \; -\sum_i a_i \log P_i^{y_i} + \frac{1}{2} (w_1 - 1)^2
-        + \frac{\lambda}{2} \sum_{k > 1} w_k^2,
+        w = \arg\min_{w_k \geq 0.01 m_k} \; -\sum_i a_i \log P_i^{y_i} + \sum_k \frac{\lambda_k}{2} (w_k - m_k)^2,
 
     where :math:`P_{ik}` is the :math:`k`-th opinion of the :math:`i`-th label and :math:`a_i` what the label is worth.
-    The first opinion has the word until many labels speak for others; how sure it is, its exponent, a few labels may
-    say: were they held back as much, an opinion that is just as right and surer would take its place. The problem is
-    convex; Newton's method on the exponents that are not held at their bounds solves it to the last digits.
+    An opinion of which one is expected (:math:`m_k = 1`) has the word until about :math:`\lambda` labels speak for
+    others; how sure it is, its exponent, a few labels may say: were they held back as much, an opinion that is just as
+    right and surer would take its place. The problem is convex; Newton's method on the exponents that are not held at
+    their bounds solves it to the last digits.
 
     Args:
         opinion (torch.Tensor): :math:`\log P_{ik}`, in double precision, of shape
             :obj:`[num_opinions, num_judged, num_classes]`.
         y (torch.Tensor): The classes :math:`y_i`, of shape :obj:`[num_judged]`.
         worth (torch.Tensor): :math:`a_i`, of shape :obj:`[num_judged]`.
-        prior (float): :math:`\lambda`, positive.
+        expected (sequence of float): :math:`m`, the exponents without a label.
+        labels (sequence of float): :math:`\lambda`, positive: about how many labels it takes to move each.
 
     Returns:
         torch.Tensor: :math:`w`, in double precision, of shape :obj:`[num_opinions]`.
     """
     num_opinions = opinion.size(0)
     own = opinion.gather(2, y.expand(num_opinions, -1).unsqueeze(-1)).squeeze(-1)
-    first = opinion.new_zeros(num_opinions)
-    first[0] = 1
-    weight, least = torch.where(first > 0, first, prior), _LEAST * first
+    first, weight = opinion.new_tensor(expected), opinion.new_tensor(labels)
+    least = _LEAST * first
 
     def loss(w: Tensor) -> float:
         fit = torch.tensordot(w, opinion, 1).logsumexp(dim=1) - w @ own

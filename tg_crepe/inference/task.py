@@ -28,6 +28,8 @@ class LabelTask:
         observers (tuple): What looks on while flows run. (default: nobody)
         snapshot_rows (torch.Tensor, optional): Nodes whose class functions are kept along the flow, of shape
             :obj:`[num_kept]`. (default: :obj:`None`, none)
+        evidence (torch.Tensor, optional): What somebody else says of the nodes, as far as labels trust it: soft labels
+            in double precision, of the shape of ``sign``. (default: :obj:`None`, nobody)
     """
 
     graph: CanonicalGraph
@@ -38,6 +40,7 @@ class LabelTask:
     u0: OptTensor = None
     observers: tuple[FlowObserver, ...] = ()
     snapshot_rows: OptTensor = None
+    evidence: OptTensor = None
 
     @property
     def num_classes(self) -> int:

@@ -146,6 +146,7 @@ class RatioFlow:
         dual: OptTensor = None,
         observers: Sequence[FlowObserver] = (),
         resume: FlowCheckpoint | None = None,
+        push: OptTensor = None,
     ) -> FlowResult:
         r"""Runs the flow: advance, observe, stop.
 
@@ -157,16 +158,23 @@ class RatioFlow:
             dual (torch.Tensor, optional): The dual to start with, of an earlier result. (default: :obj:`None`, zero)
             observers (sequence, optional): What looks on, beside the trace and the progress bar. (default: nobody)
             resume (FlowCheckpoint, optional): Where an earlier run of the same flow was. (default: :obj:`None`)
+            push (torch.Tensor, optional): What draws nodes to classes beside the ratio, such as evidence: :math:`b`
+                with :math:`\sum_l b^l = 0` and :math:`\langle b^l, d \rangle = 0`, of the shape of ``u``. The linear
+                term of a step is :math:`R(u_k^l) (q_k^l - \tilde q_k^l) + \bar R\, b^l`, with :math:`\bar R` the mean
+                ratio of the classes, so that its unit is that of the balance. (default: :obj:`None`, nothing)
         """
         if resume is not None and resume.status is not None:
             return FlowResult(resume.u, resume.u.new_zeros(0), Trace.from_dict(resume.trace), resume.status)
         constraint = constraint or Constraint()
-        state = self._begin(u, dual, graph, constraint) if resume is None else self._resume(resume, graph, constraint)
+        if resume is None:
+            state = self._begin(u, dual, graph, constraint, push)
+        else:
+            state = self._resume(resume, graph, constraint, push)
         watching = [TraceRecorder(), ProgressBar(len(self._schedule)), *observers]
         for observer in watching:
             observer.on_begin(state)
         while state.status is None:
-            state = self._advance(state, constraint)
+            state = self._advance(state, constraint, push)
             if state.status is None:
                 for observer in watching:
                     observer.on_step(state)
@@ -176,20 +184,24 @@ class RatioFlow:
         dual = state.backend.start(state.u).dual if state.dual is None else state.dual
         return FlowResult(state.u, dual, state.trace, state.status)
 
-    def _begin(self, u: Tensor, dual: OptTensor, graph: CanonicalGraph, constraint: Constraint) -> FlowState:
+    def _begin(
+        self, u: Tensor, dual: OptTensor, graph: CanonicalGraph, constraint: Constraint, push: OptTensor
+    ) -> FlowState:
         """The state at a start of unit norm."""
         communicator, backend = graph.communicator, make_backend(self.backend, graph)
         u = u / norm(u, communicator).to(u.dtype)
         dual = None if dual is None else dual.clone()  # backends work in place
         energy = communicator.sum(backend.own_energy(u))
-        state = self._evaluate(graph, backend, u, u, energy, constraint)
+        state = self._evaluate(graph, backend, u, u, energy, constraint, push)
         here = constraint.at(self.eps * self._unit(state))
         return replace(state, dual=dual, constraint=here, status=self._end_status(0))
 
-    def _resume(self, kept: FlowCheckpoint, graph: CanonicalGraph, constraint: Constraint) -> FlowState:
+    def _resume(
+        self, kept: FlowCheckpoint, graph: CanonicalGraph, constraint: Constraint, push: OptTensor
+    ) -> FlowState:
         """The state that a checkpoint was made of."""
         backend = make_backend(self.backend, graph)
-        state = self._evaluate(graph, backend, kept.u, kept.u, kept.energy, constraint)
+        state = self._evaluate(graph, backend, kept.u, kept.u, kept.energy, constraint, push)
         dual = None if kept.dual is None else backend.from_slots(kept.dual)
         return replace(
             state,
@@ -215,7 +227,7 @@ class RatioFlow:
         """What ``time_step`` and ``eps`` are multiplied by."""
         return state.absolute / (state.graph.total_nodes * state.u.size(1)) if self.relative else 1.0
 
-    def _advance(self, state: FlowState, constraint: Constraint) -> FlowState:
+    def _advance(self, state: FlowState, constraint: Constraint, push: OptTensor) -> FlowState:
         """The state after one outer step, or the same one with the status that ends the flow."""
         graph, communicator, u, scale = state.graph, state.graph.communicator, state.u, self._unit(state)
         here = constraint.at(self.eps * scale)
@@ -230,7 +242,7 @@ class RatioFlow:
             return replace(state, dual=dual, status=ended)
         size = norm(u_half, communicator)
         energy = certificate.energy / size  # J is one-homogeneous
-        following = self._evaluate(graph, state.backend, u_half / size.to(u.dtype), u, energy, here)
+        following = self._evaluate(graph, state.backend, u_half / size.to(u.dtype), u, energy, here, push)
         decrease = float((following.norm * (state.ratio - following.ratio)).sum())
         total = float(state.energy.sum())
         moved = abs(decrease) / total if total > 0 else 0.0  # with label priors the ratio may rise as well
@@ -269,13 +281,22 @@ class RatioFlow:
         return float(state.energy.sum()) <= 64 * torch.finfo(state.u.dtype).eps * state.absolute
 
     def _evaluate(
-        self, graph: CanonicalGraph, backend: Backend, u: Tensor, u_prev: Tensor, energy: Tensor, constraint: Constraint
+        self,
+        graph: CanonicalGraph,
+        backend: Backend,
+        u: Tensor,
+        u_prev: Tensor,
+        energy: Tensor,
+        constraint: Constraint,
+        push: OptTensor,
     ) -> FlowState:
         """H, R and the linear term R (q − q̃) at a point of known J, and what else is summed over the nodes."""
         communicator = graph.communicator
         size, q = self.normaliser(u, graph.degree, communicator)
         value = ratio(energy, size, precision=64 * torch.finfo(u.dtype).eps)
         linear = q.sub_(along_degree(q, graph.degree, communicator)).mul_(value.to(q.dtype))  # q is a new tensor
+        if push is not None:
+            linear.add_(push.to(linear.dtype) * value.mean().to(linear.dtype))
         distance, along, absolute = communicator.sums(
             squared_distance(u, u_prev), weighted_sum(graph.degree, u), absolute_sum(u)
         )

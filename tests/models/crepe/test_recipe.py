@@ -54,11 +54,10 @@ def test_the_paper_s_recipe_is_one_flow_and_nothing_else():
     recipe = Recipe.paper(time_step=2.0)
     assert (recipe.normaliser, recipe.eps, recipe.time_step) == ("l1", 0.01, 2.0)
     assert (recipe.reweight_rounds, recipe.balancing_rounds) == (0, 0)
-    assert not recipe.restarts
     assert recipe.has_constant_steps
     assert not Recipe().has_constant_steps
     assert CrepePropagation.paper().recipe == Recipe.paper()
-    assert Recipe.paper(restarts=True, balancing_rounds=2).balancing_rounds == 2
+    assert Recipe.paper(balancing_rounds=2).balancing_rounds == 2
 
 
 def test_steps_add_up_to_the_length_and_their_ends_grow():

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 from tg_crepe._checks import check_choice
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, LabelCoupling
 from tg_crepe.energy.normaliser import Normaliser, get_normaliser
+from tg_crepe.inference.evidence import evidence_push
 from tg_crepe.inference.expected_error import class_error
 from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.rate import RATE_FACTORS, bounded_rate, raised_by, screening_rate, weigh_rates
@@ -19,7 +20,7 @@ from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.crepe.decide import decide
 from tg_crepe.models.crepe.pooling import pool_opinions
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.refine import best_restart, rebalance
+from tg_crepe.models.crepe.refine import rebalance
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
 from tg_crepe.models.crepe.volumes import SAMPLINGS, VolumePosterior, estimate_volume, random_sample
 from tg_crepe.solvers.backends import BACKENDS
@@ -58,8 +59,6 @@ class CrepePropagation(EnergyModel):
 
         data = T.Compose([FeatureKNNGraph(k=20), CrepePropagation()])(data)
         data.pseudo_y, data.pseudo_prob, data.certainty, data.pseudo_mask
-
-    Two classes with one label each are cut from other starts too (:func:`~tg_crepe.models.crepe.refine.best_restart`).
 
     The stages of a solve are methods, which a subclass may replace: :meth:`rate`, :meth:`raised`, :meth:`start`,
     :meth:`volume`, :meth:`time_steps`, :meth:`normaliser`, :meth:`constraint`, :meth:`flow`, :meth:`score` and
@@ -141,10 +140,7 @@ class CrepePropagation(EnergyModel):
         solution = run(start)
         if self._plain(task):
             return solution
-        alone = self.recipe.restarts and self._volume_name != "given" and task.positive_count.tolist() == [1, 1]
-        if task.u0 is None and alone:
-            solution = best_restart(task, solution, run, start, clock, self.recipe)
-        elif task.u0 is None and self._volume_name != "uniform":
+        if task.u0 is None and self._volume_name != "uniform":
             solution = rebalance(task, solution, run, start, self.recipe)
         return self.pool(task, solution, diffused, rate, part)
 
@@ -152,23 +148,11 @@ class CrepePropagation(EnergyModel):
         """Whether one flow is all: for findings, and in the paper's scheme."""
         return task.multi_label or self.recipe.has_constant_steps
 
-    def _run(
-        self,
-        task: LabelTask,
-        clock: float,
-        start: Start,
-        time_steps: list[float] | None = None,
-        inner_iterations: int | None = None,
-    ) -> Solution:
+    def _run(self, task: LabelTask, clock: float, start: Start) -> Solution:
         """One flow and its scores."""
         snapshots = None if task.snapshot_rows is None else Snapshots(task.snapshot_rows)
         task = replace(task, observers=task.observers if snapshots is None else (*task.observers, snapshots))
-        result = self.flow(
-            task,
-            start,
-            self.time_steps(clock) if time_steps is None else time_steps,
-            inner_iterations or self.recipe.inner_iterations,
-        )
+        result = self.flow(task, start, self.time_steps(clock))
         score = self.score(result.u, start, task.multi_label)
         status = result.status if start.status == "converged" else start.status
         return Solution(result.u, score, result.trace, status, bounded_rate(clock, self.recipe.largest_rate), snapshots)
@@ -204,7 +188,7 @@ class CrepePropagation(EnergyModel):
             return recipe.time_step
         return geometric_steps(recipe.time / clock, recipe.steps, recipe.growth)
 
-    def flow(self, task: LabelTask, start: Start, time_steps: float | list[float], inner_iterations: int) -> FlowResult:
+    def flow(self, task: LabelTask, start: Start, time_steps: float | list[float]) -> FlowResult:
         """The ratio flow from a start."""
         flow = RatioFlow(
             self.normaliser(start),
@@ -212,11 +196,12 @@ class CrepePropagation(EnergyModel):
             self.recipe.eps,
             max_steps=self.recipe.max_steps,
             patience=self.recipe.patience,
-            inner_iterations=inner_iterations,
+            inner_iterations=self.recipe.inner_iterations,
             backend=self.backend,
         )
         resume = find_checkpoint(task.observers, start.graph)
-        result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume)
+        push = None if task.evidence is None else evidence_push(task, start.graph)
+        result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume, push=push)
         result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
         return result
 

@@ -88,7 +88,7 @@ def pool_opinions(
 
         opinion, y = judge_parts(task, part, without)
         worth = label_worth(y, start.volume.share)
-        trust = trust_opinions(opinion, y, worth, prior)
+        trust = trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, prior])
         if outvote:
             own[1, ~free] = 0
         pooled = torch.tensordot(trust, own, 1)

@@ -10,8 +10,7 @@ from tg_crepe.inference.volumes import PSEUDO_COUNT
 #: The least value of every field that is a count.
 _COUNTS = {
     **dict.fromkeys(("steps", "patience", "inner_iterations", "affinity_power"), 1),
-    **dict.fromkeys(("restart_steps", "restart_inner_iterations", "far_power"), 1),
-    **dict.fromkeys(("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps", "restart_eigenvectors"), 0),
+    **dict.fromkeys(("max_steps", "reweight_rounds", "balancing_rounds", "lazy_steps"), 0),
 }
 
 #: Fields that may be zero: nothing is imagined or doubted then.
@@ -63,16 +62,6 @@ class Recipe:
         binding_labels (float): Labels per class at which equal classes are not bound any more.
         balancing_rounds (int): Runs of the flow from labels within these bounds at most.
         lazy_steps (int): Steps of the lazy walk that make balanced labels soft again.
-        restarts (bool): Whether two classes with one label each are tried from other starts: the flow may end in a
-            poor local minimum of the ratio.
-        restart_time (float): The length of the long flow among them, in units of :math:`1/x`.
-        restart_steps (int): Its number of steps.
-        restart_growth (float): The factor between their ends.
-        restart_inner_iterations (int): Primal–dual iterations per step of a restart: it has farther to go.
-        restart_eigenvectors (int): Eigenvectors, from the second on, that restarts are made of.
-        far_reach (float): How many times as far the farther-reaching diffusion reaches.
-        far_least_rate (float): Its rate is at least this: below it, rounding is all that is left.
-        far_power (int): How often that diffusion is applied.
 
         pool_prior (float): How many labels it takes to trust what is near beside the flow.
 
@@ -105,15 +94,6 @@ class Recipe:
     binding_labels: float = 50
     balancing_rounds: int = 2
     lazy_steps: int = 10
-    restarts: bool = True
-    restart_time: float = 1.5
-    restart_steps: int = 20
-    restart_growth: float = 1.15
-    restart_inner_iterations: int = 40
-    restart_eigenvectors: int = 3
-    far_reach: float = 10.0
-    far_least_rate: float = 1e-5
-    far_power: int = 3
 
     pool_prior: float = 30.0
 
@@ -129,9 +109,8 @@ class Recipe:
                 continue
             elif isinstance(field.default, float | int) and not isinstance(field.default, bool):
                 check_positive(name, value)
-        for name in ("growth", "restart_growth"):
-            if getattr(self, name) <= 1:
-                raise ValueError(f"'{name}' must be > 1, got {getattr(self, name)}")
+        if self.growth <= 1:
+            raise ValueError(f"'growth' must be > 1, got {self.growth}")
         if self.time_step is not None:
             check_positive("time_step", self.time_step)
 
@@ -157,7 +136,6 @@ class Recipe:
             time_step=1.0,
             reweight_rounds=0,
             balancing_rounds=0,
-            restarts=False,
         )
         return replace(scheme, **changes)  # type: ignore[arg-type]
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.inference.evidence import evidence_source
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import normalise_masses
 from tg_crepe.models.crepe.recipe import Recipe
@@ -48,7 +49,13 @@ def make_start(prob: Tensor, graph: CanonicalGraph, volume: VolumePosterior, tas
 def diffused_start(
     task: LabelTask, recipe: Recipe, rate: float, find_volume: Callable[[Tensor], VolumePosterior], outvote: bool
 ) -> Start:
-    r"""Soft labels by :func:`diffuse`, and the graph whose edges trust them.
+    r"""Soft labels by diffusion, with the masses of the class volumes, and the graph whose edges trust them.
+
+    .. math::
+        F = (I - (1-\beta) S)^{-1} Y, \qquad \beta = \frac{x}{1+x},
+
+    where :math:`Y` are the one-hot labels, a finding being two classes, and evidence beside them
+    (:func:`~tg_crepe.inference.evidence.evidence_source`); then :func:`~tg_crepe.inference.volumes.normalise_masses`.
 
     A few rounds of :func:`trust` (always from the original weights), each followed by a diffusion on the new weights.
     Not part of the paper's model.
@@ -67,7 +74,8 @@ def diffused_start(
     status: Status = "converged"
     x: OptTensor = None
     support: OptTensor = None
-    source = task.sources
+    sources = task.sources if task.evidence is None else task.sources + evidence_source(task)
+    source = sources
     for remaining in range(recipe.reweight_rounds, -1, -1):
         # The last round's answer is near.
         result = resolvent(graph, source, 1 / (1 + recipe.start_factor * rate), recipe.start_tol, x)
@@ -82,42 +90,10 @@ def diffused_start(
             around = graph.multiply(prob.to(x.dtype)).double() / graph.degree.double().unsqueeze(-1)
             prob = torch.where(task.sign != 0, around, prob)
             both = torch.cat([around, 1 - around], dim=1) if task.multi_label else around
-            source = task.sources * both.to(source.dtype)
+            source = torch.where(task.sources > 0, task.sources * both.to(source.dtype), sources)
         if remaining:
             graph = trust(prob, task, recipe)
     return replace(make_start(prob, graph, volume, task, status), support=support)
-
-
-def diffuse(
-    task: LabelTask, graph: CanonicalGraph, rate: float, volume: Tensor, tol: float, power: int = 1
-) -> tuple[Tensor, Status]:
-    r"""Soft labels by diffusion, with the masses of the class volumes.
-
-    .. math::
-        F = A^p\, Y, \quad A = (I - (1-\beta) S)^{-1}, \quad \beta = \frac{x}{1+x},
-
-    where :math:`Y` are the one-hot labels; then :func:`~tg_crepe.inference.volumes.normalise_masses`. A finding is two
-    classes.
-
-    Args:
-        task (LabelTask): The labels.
-        graph (CanonicalGraph): The edges of the task, perhaps with other weights.
-        rate (float): The screening rate :math:`x`.
-        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
-        tol (float): The residual of the solver.
-        power (int, optional): :math:`p`. (default: :obj:`1`)
-
-    Returns:
-        Soft labels in double precision, of shape :obj:`[num_nodes, num_classes]`, and how the solver ended.
-    """
-    status: Status = "converged"
-    x = task.sources
-    for _ in range(power):
-        result = resolvent(graph, x, 1 / (1 + rate), tol)
-        x = result.x
-        if result.status != "converged":
-            status = result.status
-    return normalise_masses(x, task, graph, volume), status
 
 
 def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:

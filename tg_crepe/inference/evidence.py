@@ -1,0 +1,140 @@
+"""What somebody else says of the nodes (a zero-shot model, a head, a person's guess), trusted as far as labels agree."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tg_crepe._checks import check_tensor, first_indices
+from tg_crepe.energy.normaliser import along_degree
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.inference.expected_error import label_worth
+from tg_crepe.inference.labels import Labels
+from tg_crepe.inference.pool import log_opinion, trust_opinions
+from tg_crepe.inference.soft_labels import certainty
+from tg_crepe.inference.task import LabelTask
+from tg_crepe.typing import OptTensor
+
+#: The trust below which evidence is as good as ignored, which a user should know.
+IGNORED = 0.05
+
+
+def check_prior(prior: OptTensor, labels: Labels) -> None:
+    """Raise unless soft evidence fits the labels: one distribution per node, or NaN where there is no opinion.
+
+    Args:
+        prior (torch.Tensor, optional): Of shape :obj:`[num_nodes, num_classes]`.
+        labels (Labels): The labels.
+    """
+    if prior is None:
+        return
+    check_tensor("prior", prior)
+    shape = [labels.num_nodes, labels.num_classes]
+    if list(prior.shape) != shape or not prior.is_floating_point():
+        raise ValueError(
+            f"'prior' must be of a floating type and of shape [num_nodes, num_classes] = {shape}, got {prior.dtype} of "
+            f"shape {list(prior.shape)}"
+        )
+    if prior.device != labels.sign.device:
+        raise ValueError(f"'prior' must be on the device of 'y', {labels.sign.device}, got {prior.device}")
+    absent, inside = torch.isnan(prior), (prior >= 0) & (prior < torch.inf)
+    if labels.multi_label:
+        bad, wanted = ~(absent | (inside & (prior <= 1))).all(dim=1), "numbers between 0 and 1, or NaN for no opinion"
+    else:
+        row = inside.all(dim=1) & (prior.sum(dim=1) > 0)
+        bad, wanted = ~(row | absent.all(dim=1)), "numbers >= 0 that are not all 0, or NaN alone for no opinion"
+    if bool(bad.any()):
+        at = int(bad.nonzero()[0])
+        raise ValueError(
+            f"'prior' must hold {wanted} in every row, got {prior[at].tolist()}; row(s) {first_indices(bad)}"
+        )
+
+
+def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> tuple[Tensor, float]:
+    r"""Evidence as far as the labels trust it.
+
+    .. math::
+        E_i \propto B_i^t, \qquad
+        t = \arg\min_{t \geq 0} \; -\sum_{i \in \mathcal{L}} a_i \log E_i^{y_i} + \frac{t^2}{2},
+
+    where :math:`B` is the evidence and :math:`a_i` what a label is worth: evidence must earn its trust, and one that is
+    noise, constant or wrong has next to none after a few labels. Evidence that was made from the labels themselves must
+    be *out of fold* at labelled nodes, or it is trusted too much. Where no labelled node has an opinion, nothing speaks
+    against it: :math:`t = 1`. A finding is two classes; all findings share one :math:`t`.
+
+    Args:
+        task (LabelTask): The labels.
+        prior (torch.Tensor): :math:`B`, of shape :obj:`[num_nodes, num_classes]`, NaN where there is no opinion.
+        trust (float, optional): :math:`t` where it is given. (default: :obj:`None`, what the labels say)
+
+    Returns:
+        :math:`E` in double precision, of shape :obj:`[num_nodes, num_classes]`, which tells nothing (:math:`1/L`, or
+        one half of a finding) where there is no opinion; and :math:`t`.
+    """
+    opinion, known, y = _opinions(task, prior)
+    communicator = task.graph.communicator
+    if trust is None:
+        held, own = communicator.gather(opinion[known].view(-1))[0].view(-1, opinion.size(-1)), y[known]
+        own = communicator.gather(own)[0]
+        trust = 1.0
+        if own.numel():
+            equal = held.new_full((held.size(1),), 1 / held.size(1))
+            trust = float(trust_opinions(held.unsqueeze(0), own, label_worth(own, equal), [0.0], [1.0])[0])
+    tempered = torch.softmax(trust * opinion, dim=-1)
+    return (tempered[..., 0] if task.multi_label else tempered), trust
+
+
+def _opinions(task: LabelTask, prior: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Logarithms of the evidence, zero without an opinion, classes last; where a label may judge it; and the class of
+    that label."""
+    prior = prior.double()
+    absent = torch.isnan(prior)
+    if task.multi_label:
+        both = torch.stack([prior, 1 - prior], dim=-1)
+        opinion = torch.where(absent.unsqueeze(-1), 0.0, log_opinion(both.nan_to_num(0.5)))
+        return opinion, (task.sign != 0) & ~absent, (task.sign < 0).long()
+    total = prior.sum(dim=1, keepdim=True)
+    # Classes without a label are left out, and an opinion may have spoken for nothing else.
+    absent = ~(total > 0)
+    share = torch.where(absent, 1 / prior.size(1), prior / torch.where(absent, 1.0, total))
+    opinion = torch.where(absent, 0.0, log_opinion(share))
+    return opinion, task.labelled & ~absent.view(-1), task.y.clamp(min=0)
+
+
+def evidence_source(task: LabelTask) -> Tensor:
+    r"""The evidence as sources of a diffusion beside the labels: :math:`\varphi(E_i) E_i` at nodes without a label, with
+    the certainty :math:`\varphi`; a row that tells nothing is no source.
+
+    Of the shape and type of ``task.sources``.
+    """
+    assert task.evidence is not None  # who has none does not ask
+    evidence = task.evidence
+    if task.multi_label:
+        sure = 1 - (torch.special.entr(evidence) + torch.special.entr(1 - evidence)) / torch.log(
+            evidence.new_tensor(2.0)
+        )
+        weight = sure.clamp(min=0) * (task.sign == 0)
+        return torch.cat([weight * evidence, weight * (1 - evidence)], dim=1).to(task.sign.dtype)
+    weight = certainty(evidence, multi_label=False) * ~task.labelled
+    return (weight.unsqueeze(1) * evidence).to(task.sign.dtype)
+
+
+def evidence_push(task: LabelTask, graph: CanonicalGraph) -> Tensor:
+    r"""What evidence adds to the linear term of the flow (``push`` of :class:`~tg_crepe.solvers.RatioFlow`).
+
+    .. math::
+        b = 2 \left( E - \tfrac{1}{L} \right) - \tilde b, \qquad \sum_l b^l = 0, \quad \langle b^l, d \rangle = 0,
+
+    with :math:`\tilde b` the part along the degree. Where the evidence is sure this is the subgradient :math:`q` of the
+    degree-weighted quantile at the partition that it names.
+
+    Args:
+        task (LabelTask): With its evidence; findings are centred at one half, each on its own.
+        graph (CanonicalGraph): The graph of the flow.
+
+    Returns:
+        torch.Tensor: In double precision, of shape :obj:`[num_nodes, num_classes]`.
+    """
+    assert task.evidence is not None  # who has none does not ask
+    b = 2 * (task.evidence - (0.5 if task.multi_label else 1 / task.num_classes))
+    return b - along_degree(b, graph.degree.double(), graph.communicator)
