@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import RandomNodeLoader
 from torch_geometric.nn import GAT, GCN
 from torch_geometric.utils import stochastic_blockmodel_graph
@@ -201,6 +201,13 @@ def test_the_graph_may_be_that_of_the_networks_features(make):
     inside = made.edge_index
     given = {tuple(edge) for edge in data.edge_index.t().tolist()}
     assert given & {tuple(edge) for edge in inside.t().tolist()} == {edge for edge in given if edge[0] < edge[1]}
+
+
+def test_graphs_of_a_batch_are_not_joined():
+    batch = Batch.from_data_list([block_data(), block_data()])
+    graph = GraphTrainer(batch, network(), LGC(), CONFIG)._join()[1]
+    assert torch.equal(batch.batch[graph.edge_index[0]], batch.batch[graph.edge_index[1]])
+    assert graph.num_edges > batch.num_edges // 2
 
 
 def test_frozen_features_and_a_head_are_the_same_loop():

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from tg_crepe.training.graph_evidence import EvidencePool, diffuse_evidence
 from tg_crepe.training.loss import HybridLoss
 from tg_crepe.training.node_network import Loader, MakeOptimizer, NodeNetwork
 from tg_crepe.training.out_of_fold import deal_folds, out_of_fold
+from tg_crepe.typing import OptTensor
 from tg_crepe.warnings import GraphWarning
 
 
@@ -65,8 +65,9 @@ class GraphTrainer:
 
     Args:
         data (Data): :obj:`x`, :obj:`y` (read where the mask is :obj:`True` alone), :obj:`train_mask` and where there
-            are any :obj:`edge_index` and :obj:`edge_weight`. Without edges the graph is that of the features, and the
-            network is called with :obj:`None` for them: frozen features and a head.
+            are any :obj:`edge_index`, :obj:`edge_weight` and :obj:`batch`, whose graphs are not joined. Without edges
+            the graph is that of the features, and the network is called with :obj:`None` for them: frozen features and
+            a head.
         network (torch.nn.Module): From :obj:`(x, edge_index)`, and :obj:`edge_weight` where there are any, to logits
             :obj:`[num_nodes, num_classes]`. It is copied: every training starts from its weights.
         energy (str or EnergyModel, optional): A name of :func:`~tg_crepe.get_energy_model`, or a model.
@@ -142,7 +143,7 @@ class GraphTrainer:
         """The given edges and the nearest neighbours of the features as one graph, and their shares."""
         data, graphs = self.data, self._given_edges()
         if self.config.k:
-            graphs.append(_feature_graph(data.x, self.config.k))
+            graphs.append(_feature_graph(data.x, self.config.k, data.batch))
         if not graphs:
             raise ValueError("'data' must hold edges, or 'k' must be above 0 for a graph of the features, got neither")
         share = [1.0]
@@ -160,7 +161,7 @@ class GraphTrainer:
     def _join_features(self, network: nn.Module, share: list[float]) -> CanonicalGraph:
         """The graph of a run whose network makes the features."""
         x = F.normalize(self._runner.features(network), dim=1)
-        graphs = [*self._given_edges(), _feature_graph(x, self.config.k, metric="cosine")]
+        graphs = [*self._given_edges(), _feature_graph(x, self.config.k, self.data.batch, "cosine")]
         return weighted_sum(read_graphs(graphs, self.data.num_nodes), share)
 
     def _ask_energy(self, graphs: list[CanonicalGraph]) -> Tensor:
@@ -266,17 +267,19 @@ def _read_data(data: Data) -> tuple[Data, int]:
         raise ValueError(f"'data.y' must hold one class per node, of shape [num_nodes], got {list(data.y.shape)}")
     y = torch.where(labels.labelled, labels.sign.argmax(dim=1), -1)
     state = Data(x=x, edge_index=data.get("edge_index"), y=y, train_mask=labels.labelled, num_nodes=x.size(0))
-    if data.get("edge_weight") is not None:
-        state.edge_weight = data.edge_weight
-    return copy.copy(state), labels.num_classes
+    for name in ("edge_weight", "batch"):
+        if data.get(name) is not None:
+            state[name] = data[name]
+    return state, labels.num_classes
 
 
-def _feature_graph(x: Tensor, k: int, metric: str = "auto") -> GivenGraph:
-    """The nearest neighbours of the rows that hold anything: a row of zeros, as of a text without a known word, is
-    near to everybody by the cosine, and would join all with all."""
+def _feature_graph(x: Tensor, k: int, batch: OptTensor, metric: str = "auto") -> GivenGraph:
+    """The nearest neighbours, within a graph of a batch, of the rows that hold anything: a row of zeros, as of a text
+    without a known word, is near to everybody by the cosine, and would join all with all."""
     x = x.to_dense() if x.layout != torch.strided else x
     rows = (x != 0).any(dim=1).nonzero().view(-1)
     if rows.numel() < 2:
         return torch.empty(2, 0, dtype=torch.long, device=x.device), None
-    edge_index, edge_weight = knn_graph(x[rows], min(k, rows.numel() - 1), metric)
+    own = None if batch is None else batch[rows]
+    edge_index, edge_weight = knn_graph(x[rows], min(k, rows.numel() - 1), metric, batch=own)
     return rows[edge_index], edge_weight
