@@ -4,6 +4,7 @@ import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -44,6 +45,35 @@ def test_cora_runs_on_the_real_graph(run, data_root):
     table = errors(text)
     assert list(table) == MODELS
     assert all(error < 40 for error in table.values())
+
+
+def rows(text: str) -> dict[str, float]:
+    """The error behind the name of every method, below the header."""
+    body = text.split("seconds\n")[1].strip().splitlines()
+    return {line[:14].strip(): float(line[14:].split()[0]) for line in body}
+
+
+def test_planetoid_without_data_runs_on_a_stand_in_and_says_so(run, tmp_path):
+    text, _ = run("planetoid", "--root", str(tmp_path / "nowhere"), "--epochs", "8")
+    assert "this is a synthetic stand-in, not Cora" in text
+    assert "exponents of the pool: network" in text
+    found = rows(text)
+    assert list(found) == ["GCN", "CREPE", "GCN + CREPE"]
+    assert found["GCN + CREPE"] < 60  # a guess has 86
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_takes_the_arrays_of_a_user(run, tmp_path):
+    generator = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    np.save(tmp_path / "x.npy", 3 * np.eye(3)[y] + generator.normal(size=(120, 3)))
+    np.save(tmp_path / "y.npy", y)
+    files = ("--features", str(tmp_path / "x.npy"), "--labels", str(tmp_path / "y.npy"))
+    text, _ = run("features", *files, "--per-class", "5", "--epochs", "20")
+    assert "120 rows, 3 features, 15 labels, error on the 105 others" in text
+    found = rows(text)
+    assert list(found) == ["head", "CREPE", "head + CREPE"]
+    assert found["head + CREPE"] < 15
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -164,6 +164,14 @@ def test_a_small_graph_joins_all_its_nodes_and_one_node_none():
     assert [part.num_edges for part in data.to_data_list()][1:] == [12, 0, 2]
 
 
+def test_graphs_are_kept_apart_where_only_their_numbers_are_given():
+    batch = torch.arange(30) % 2
+    for data in (Data(x=features(), batch=batch), Batch(x=features(), batch=batch)):
+        edge_index = FeatureKNNGraph(k=3)(data).edge_index
+        assert edge_index.numel()
+        assert torch.equal(batch[edge_index[0]], batch[edge_index[1]])
+
+
 def test_a_batch_of_single_nodes_has_no_edges():
     data = FeatureKNNGraph(k=3, metric="euclidean")(make_batch((1, 1)))
     assert data.edge_index.shape == (2, 0)

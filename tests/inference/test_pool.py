@@ -44,7 +44,9 @@ def test_trust_is_the_minimum_on_a_grid(seed, prior):
 def test_names_of_classes_and_order_of_labels_do_not_matter(seed):
     opinion, y, worth = random_opinions(seed)
     order, names = (torch.from_numpy(np.random.default_rng(seed).permutation(n)) for n in (30, 3))
-    moved = trust_opinions(opinion[:, order][:, :, names], names.argsort()[y[order]], worth[order], [1.0, 0.0], [1.0, 10.0])
+    moved = trust_opinions(
+        opinion[:, order][:, :, names], names.argsort()[y[order]], worth[order], [1.0, 0.0], [1.0, 10.0]
+    )
     torch.testing.assert_close(moved, trust_opinions(opinion, y, worth, [1.0, 0.0], [1.0, 10.0]), atol=1e-4, rtol=0)
 
 

@@ -65,7 +65,7 @@ class FeatureKNNGraph(BaseTransform):
             if stale in data:
                 del data[stale]
         data.edge_index, data.edge_weight = edge_index, edge_weight
-        if isinstance(data, Batch) and batch is not None:
+        if isinstance(data, Batch) and hasattr(data, "_slice_dict"):  # a batch made by hand cannot be taken apart
             _slice_edges(data, batch)
         return data
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tg_crepe._checks import check_count, check_positive
+from tg_crepe._checks import check_choice, check_count, check_positive
 from tg_crepe.graph.join import check_share
 
 
@@ -16,15 +16,19 @@ class GraphTrainingConfig:
 
     Args:
         rounds (int, optional): How often the networks are trained: once on the labels, then on the pseudo-labels of the
-            round before. (default: :obj:`2`: a third one changed nothing on citation graphs)
+            round before. (default: :obj:`2`)
         folds (int, optional): The parts that the labels are dealt into; a network more is trained for every part,
             without it. (default: :obj:`5`)
         epochs (int, optional): The steps of a network, or passes through the loader. (default: :obj:`200`)
         learning_rate (float, optional): That of Adam. (default: :obj:`0.01`)
         weight_decay (float, optional): That of Adam, of all weights. (default: :obj:`5e-4`)
         k (int, optional): The neighbours in the graph of the features; no such graph with 0. (default: :obj:`20`)
+        features (str, optional): Of what: the :obj:`"input"`, :obj:`data.x`, or the :obj:`"network"`, what its
+            :obj:`features(x, edge_index)` gives, or its outputs where it has none; the graph and the answer of the
+            energy are then made anew in every round and for every part. (default: :obj:`"input"`)
         share (sequence of float, optional): The shares of the given edges and of the graph of the features.
-            (default: :obj:`None`, chosen by labels that are left out, see :func:`~tg_crepe.choose_shares`)
+            (default: :obj:`None`, chosen on the input by labels that are left out, see
+            :func:`~tg_crepe.choose_shares`; features that were trained on labels would flatter theirs)
         alpha (float, optional): How far the evidence of a network is diffused on the graph, in :math:`[0, 1)`.
             (default: :obj:`0.8`, that of Correct-and-Smooth)
         pseudo_weight (float, optional): The :math:`\gamma` of the loss. (default: :obj:`1.0`)
@@ -43,6 +47,7 @@ class GraphTrainingConfig:
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
     k: int = 20
+    features: str = "input"
     share: Sequence[float] | None = None
     alpha: float = 0.8
     pseudo_weight: float = 1.0
@@ -59,6 +64,7 @@ class GraphTrainingConfig:
             check_count(name, getattr(self, name), low=0)
         for name in ("learning_rate", "pseudo_weight"):
             check_positive(name, getattr(self, name))
+        check_choice("features", self.features, ("input", "network"))
         if not 0 <= self.weight_decay < 1:
             raise ValueError(f"'weight_decay' must be in [0, 1), got {self.weight_decay!r}")
         if not 0 <= self.alpha < 1:

@@ -13,8 +13,8 @@ from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.pool import log_opinion, trust_opinions
 from tg_crepe.solvers.resolvent import resolvent
 
-#: How much an opinion beside the first is held back, in units of labels, as in CREPE's own pool.
-_PRIOR = 1.0
+#: About how many labels it takes to move an exponent away from one.
+_LABELS = 1.0
 
 #: The residual of a diffusion.
 _TOL = 1e-4
@@ -65,17 +65,16 @@ class EvidencePool:
 
     @classmethod
     def fit(cls, opinions: Tensor, y: Tensor) -> EvidencePool:
-        r"""Fits the trust to labels; without any it is one for all, the plain product.
+        r"""Fits the trust to labels; the fewer there are, the nearer it is to one for all, the plain product.
 
         Args:
             opinions (torch.Tensor): What each says of labels that were left out, of shape
                 :obj:`[num_opinions, num_judged, num_classes]`.
             y (torch.Tensor): Their classes, of shape :obj:`[num_judged]`.
         """
-        if not y.numel():
-            return cls(torch.ones(opinions.size(0), dtype=torch.float64, device=opinions.device))
         worth = torch.ones(y.numel(), dtype=torch.float64, device=y.device)
-        return cls(trust_opinions(log_opinion(opinions.double()), y, worth, _PRIOR))
+        number = opinions.size(0)
+        return cls(trust_opinions(log_opinion(opinions.double()), y, worth, [1.0] * number, [_LABELS] * number))
 
     def __call__(self, opinions: Tensor) -> Tensor:
         """The pooled probabilities, in double precision, of shape :obj:`[num_nodes, num_classes]`.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from tg_crepe.training.graph_evidence import EvidencePool, diffuse_evidence
 from tg_crepe.training.loss import HybridLoss
 from tg_crepe.training.node_network import Loader, MakeOptimizer, NodeNetwork
 from tg_crepe.training.out_of_fold import deal_folds, out_of_fold
+from tg_crepe.typing import OptTensor
 from tg_crepe.warnings import GraphWarning
 
 
@@ -65,8 +65,9 @@ class GraphTrainer:
 
     Args:
         data (Data): :obj:`x`, :obj:`y` (read where the mask is :obj:`True` alone), :obj:`train_mask` and where there
-            are any :obj:`edge_index` and :obj:`edge_weight`. Without edges the graph is that of the features, and the
-            network is called with :obj:`None` for them: frozen features and a head.
+            are any :obj:`edge_index`, :obj:`edge_weight` and :obj:`batch`, whose graphs are not joined. Without edges
+            the graph is that of the features, and the network is called with :obj:`None` for them: frozen features and
+            a head.
         network (torch.nn.Module): From :obj:`(x, edge_index)`, and :obj:`edge_weight` where there are any, to logits
             :obj:`[num_nodes, num_classes]`. It is copied: every training starts from its weights.
         energy (str or EnergyModel, optional): A name of :func:`~tg_crepe.get_energy_model`, or a model.
@@ -119,14 +120,19 @@ class GraphTrainer:
                 callback.on_train_begin(self)  # type: ignore[arg-type]
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
-            said = self._ask_energy(graph)
-            pseudo: Tensor | None = None
+            graphs, pseudo = [graph] * len(self._masks), None
+            fixed = self.config.features == "input" or not self.config.k
+            said = self._ask_energy(graphs) if fixed else None
             for _ in range(self.config.rounds):
                 self.epoch += 1
                 self._notify("on_epoch_begin")
                 self._train(pseudo)
                 self._notify("on_labels_begin")
-                pseudo = self._label(graph, said)
+                if not fixed:
+                    graphs = [self._join_features(network, share) for network in self.networks]
+                    said = self._ask_energy(graphs)
+                assert said is not None
+                pseudo = self._label(graphs, said)
                 self._notify("on_labels_end")
                 self.history[-1] |= {"share": share}
                 self._notify("on_epoch_end")
@@ -135,11 +141,9 @@ class GraphTrainer:
 
     def _join(self) -> tuple[list[float], CanonicalGraph]:
         """The given edges and the nearest neighbours of the features as one graph, and their shares."""
-        data, graphs = self.data, []
-        if data.edge_index is not None and data.edge_index.numel():
-            graphs.append((data.edge_index, data.get("edge_weight")))
+        data, graphs = self.data, self._given_edges()
         if self.config.k:
-            graphs.append(_feature_graph(data.x, self.config.k))
+            graphs.append(_feature_graph(data.x, self.config.k, data.batch))
         if not graphs:
             raise ValueError("'data' must hold edges, or 'k' must be above 0 for a graph of the features, got neither")
         share = [1.0]
@@ -150,14 +154,24 @@ class GraphTrainer:
             share = [float(value) / sum(chosen) for value in chosen]
         return share, weighted_sum(read_graphs(graphs, data.num_nodes), share)
 
-    def _ask_energy(self, graph: CanonicalGraph) -> Tensor:
+    def _given_edges(self) -> list[GivenGraph]:
+        edges = self.data.edge_index
+        return [] if edges is None or not edges.numel() else [(edges, self.data.get("edge_weight"))]
+
+    def _join_features(self, network: nn.Module, share: list[float]) -> CanonicalGraph:
+        """The graph of a run whose network makes the features."""
+        x = F.normalize(self._runner.features(network), dim=1)
+        graphs = [*self._given_edges(), _feature_graph(x, self.config.k, self.data.batch, "cosine")]
+        return weighted_sum(read_graphs(graphs, self.data.num_nodes), share)
+
+    def _ask_energy(self, graphs: list[CanonicalGraph]) -> Tensor:
         """What the energy says with the labels of every run, of shape :obj:`[num_runs, num_nodes, num_classes]`."""
         said = []
-        for mask in self._masks:
+        for mask, graph in zip(self._masks, graphs, strict=True):
             labels = read_labels(self.data.y, mask, self.num_classes, None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GraphWarning)  # evidence reaches every node, also where no label does
-                said.append(self.energy.infer(labels, lambda: (graph, [])).prob.double())
+                said.append(self.energy.infer(labels, lambda own=graph: (own, [])).prob.double())  # type: ignore[misc]
         return torch.stack(said)
 
     def _train(self, pseudo: Tensor | None) -> None:
@@ -185,14 +199,15 @@ class GraphTrainer:
         target[order] = loss.targets(self.data.y[mask], wanted, sure)
         return target
 
-    def _label(self, graph: CanonicalGraph, said: Tensor) -> Tensor:
+    def _label(self, graphs: list[CanonicalGraph], said: Tensor) -> Tensor:
         """The pseudo-labels of every run, of shape :obj:`[num_runs, num_nodes, num_classes]`."""
         data, alpha = self.data, self.config.alpha
         prob = torch.stack([self._runner.predict(network) for network in self.networks]).double()
         # The run with all labels has the evidence of all networks; the others may not see what knew their labels.
         evidence = torch.cat([prob[:-1], prob.mean(dim=0, keepdim=True)])
         spread = [
-            diffuse_evidence(own, data.y, mask, graph, alpha) for own, mask in zip(evidence, self._masks, strict=True)
+            diffuse_evidence(own, data.y, mask, graph, alpha)
+            for own, mask, graph in zip(evidence, self._masks, graphs, strict=True)
         ]
         opinions = torch.stack([torch.stack(spread), said])
         held = [opinions[:, run, left] for run, left in enumerate(self._parts)]
@@ -252,17 +267,19 @@ def _read_data(data: Data) -> tuple[Data, int]:
         raise ValueError(f"'data.y' must hold one class per node, of shape [num_nodes], got {list(data.y.shape)}")
     y = torch.where(labels.labelled, labels.sign.argmax(dim=1), -1)
     state = Data(x=x, edge_index=data.get("edge_index"), y=y, train_mask=labels.labelled, num_nodes=x.size(0))
-    if data.get("edge_weight") is not None:
-        state.edge_weight = data.edge_weight
-    return copy.copy(state), labels.num_classes
+    for name in ("edge_weight", "batch"):
+        if data.get(name) is not None:
+            state[name] = data[name]
+    return state, labels.num_classes
 
 
-def _feature_graph(x: Tensor, k: int) -> GivenGraph:
-    """The nearest neighbours of the rows that hold anything: a row of zeros, as of a text without a known word, is
-    near to everybody by the cosine, and would join all with all."""
+def _feature_graph(x: Tensor, k: int, batch: OptTensor, metric: str = "auto") -> GivenGraph:
+    """The nearest neighbours, within a graph of a batch, of the rows that hold anything: a row of zeros, as of a text
+    without a known word, is near to everybody by the cosine, and would join all with all."""
     x = x.to_dense() if x.layout != torch.strided else x
     rows = (x != 0).any(dim=1).nonzero().view(-1)
     if rows.numel() < 2:
         return torch.empty(2, 0, dtype=torch.long, device=x.device), None
-    edge_index, edge_weight = knn_graph(x[rows], min(k, rows.numel() - 1))
+    own = None if batch is None else batch[rows]
+    edge_index, edge_weight = knn_graph(x[rows], min(k, rows.numel() - 1), metric, batch=own)
     return rows[edge_index], edge_weight

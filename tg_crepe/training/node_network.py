@@ -91,19 +91,28 @@ class NodeNetwork:
             raise FloatingPointError("a weight of the network is not finite; a smaller 'learning_rate' may help")
         return network.eval()
 
-    @torch.no_grad()
-    def predict(self, network: nn.Module, seed: int = 0) -> Tensor:
+    def predict(self, network: nn.Module) -> Tensor:
         """The probabilities of all nodes, of shape :obj:`[num_nodes, num_classes]`."""
+        return self._collect(network.eval()).softmax(dim=1)
+
+    def features(self, network: nn.Module) -> Tensor:
+        """The features of all nodes, those that the network calls so or else its outputs, of shape
+        :obj:`[num_nodes, num_features]`."""
+        return self._collect(getattr(network.eval(), "features", network))
+
+    @torch.no_grad()
+    def _collect(self, call: Callable[..., Tensor]) -> Tensor:
+        """What a network, or a part of it, gives for all nodes."""
         found, seen = None, torch.zeros_like(self.data.n_id, dtype=torch.bool)
-        with seeded(seed):
+        with seeded(0):  # a loader may draw neighbours
             for batch in self._batches():
-                nodes, logits = _first(batch, self._call(network.eval(), batch))
+                nodes, rows = _first(batch, self._call(call, batch))
                 if found is None:
-                    found = logits.new_zeros(seen.numel(), logits.size(1))
-                found[nodes], seen[nodes] = logits, True
+                    found = rows.new_zeros(seen.numel(), rows.size(1))
+                found[nodes], seen[nodes] = rows, True
         if found is None or not bool(seen.all()):
             raise ValueError(f"'loader' must go through all nodes, got {int(seen.sum())} of {seen.numel()}")
-        return found.softmax(dim=1)
+        return found
 
     def _batches(self) -> Iterable[Data]:
         return [self.data] if self.loader is None else self.loader(self.data)
@@ -119,12 +128,9 @@ class NodeNetwork:
             break
 
     @staticmethod
-    def _call(network: nn.Module, batch: Data) -> Tensor:
-        if batch.get("edge_weight") is not None:
-            logits: Tensor = network(batch.x, batch.edge_index, batch.edge_weight)
-        else:
-            logits = network(batch.x, batch.edge_index)
-        return logits
+    def _call(call: Callable[..., Tensor], batch: Data) -> Tensor:
+        weight = batch.get("edge_weight")
+        return call(batch.x, batch.edge_index) if weight is None else call(batch.x, batch.edge_index, weight)
 
 
 def _first(batch: Data, logits: Tensor) -> tuple[Tensor, Tensor]:
