@@ -19,6 +19,7 @@ LAYERS = (
     ("solvers",),
     ("inference",),
     ("models",),
+    ("heads",),
     ("active",),
     ("runs",),
     ("nn", "datasets"),

@@ -24,7 +24,7 @@ from tg_crepe.training.graph_config import GraphTrainingConfig
 from tg_crepe.training.graph_evidence import EvidencePool, diffuse_evidence
 from tg_crepe.training.loss import HybridLoss
 from tg_crepe.training.node_network import Loader, MakeOptimizer, NodeNetwork
-from tg_crepe.training.out_of_fold import deal_folds, out_of_fold
+from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 from tg_crepe.typing import OptTensor
 from tg_crepe.warnings import GraphWarning
 

@@ -1,6 +1,6 @@
 import torch
 
-from tg_crepe.training.out_of_fold import deal_folds, out_of_fold
+from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 
 
 def labels(counts=(7, 1, 12), num_nodes: int = 60):
