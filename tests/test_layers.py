@@ -22,6 +22,7 @@ LAYERS = (
     ("active",),
     ("runs",),
     ("nn", "datasets"),
+    ("embed",),
     ("training",),
     ("distributed", "sklearn", "viz"),
     ("report",),
