@@ -90,7 +90,7 @@ class ImageEncoder(Encoder):
         # Twice as fast on a CPU as the other order of the axes (EfficientNet-lite0: 83 against 184 ms an image).
         self._format = torch.channels_last
         if isinstance(network, nn.Module):
-            network = network.eval().to(self.device, memory_format=self._format)
+            network = network.eval().to(self.device).to(memory_format=self._format)
         self.network = network
         self.transform = transform
 

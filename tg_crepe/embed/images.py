@@ -24,7 +24,7 @@ _DRAFT = 1024
 @contextmanager
 def larger_images() -> Iterator[None]:
     """Raises Pillow's limit for the size of an image to ours while the block runs."""
-    image_module = require("PIL.Image", extra="vision")
+    image_module: Any = require("PIL.Image", extra="vision")
     before = image_module.MAX_IMAGE_PIXELS
     image_module.MAX_IMAGE_PIXELS = MOST_PIXELS
     try:

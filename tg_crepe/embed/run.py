@@ -222,7 +222,10 @@ def _make_block(
 
 
 def _submit(pool: ThreadPoolExecutor, source: Source, encoder: Encoder, batch: range) -> list[Future[Any]]:
-    return [pool.submit(lambda place=place: encoder.prepare(source.read(place))) for place in batch]
+    def prepare(place: int) -> Any:
+        return encoder.prepare(source.read(place))
+
+    return [pool.submit(prepare, place) for place in batch]
 
 
 def _check_finite(source: Source, encoder: Encoder, places: list[int], x: np.ndarray) -> None:

@@ -95,6 +95,6 @@ def missing_model(name: str, what: str, cache: str, home: str, ways: Sequence[st
     root = os.environ.get(FOLDER)
     own = f"the folder '{root}' of {FOLDER}" if root else f"{FOLDER} (not set)"
     return FileNotFoundError(
-        f"the model '{name}' is not here: {what} is neither in {own} nor in {cache}, and {home} does not answer or does not have "
-        f"it; bring it by {', or by '.join(ways)}"
+        f"the model '{name}' is not here: {what} is neither in {own} nor in {cache}, and {home} does not answer or "
+        f"does not have it; bring it by {', or by '.join(ways)}"
     )
