@@ -112,7 +112,7 @@ def embed_to_file(
     # Rows are written from the blocks in a second pass: how many there are is known by then.
     shorts = [
         Block(block.x[:0], block.place, block.skipped, block.truncated)
-        for block in _make_blocks(items, encoder, skip_bad, folder)
+        for block in _make_blocks(items, encoder, skip_bad, folder, done)
     ]
     rows, width = sum(len(block.place) for block in shorts), max(block.x.shape[1] for block in shorts)
     _check_rows(items, rows)
@@ -165,21 +165,23 @@ def _mark(source: Source, part: range) -> str:
     return source.fingerprint(part.start, part.stop)
 
 
-def _make_blocks(source: Source, encoder: Encoder, skip_bad: bool, folder: BlockFolder | None) -> Iterator[Block]:
-    """All blocks in order, read where they are kept, else made (and kept)."""
+def _make_blocks(
+    source: Source, encoder: Encoder, skip_bad: bool, folder: BlockFolder | None, done: int = 0
+) -> Iterator[Block]:
+    """All blocks in order, read where they are kept, else made (and kept); ``done`` items are kept."""
+    # What was done before says nothing of the rate.
+    progress = {"total": len(source), "initial": done, "unit": f" {source.kind}", "disable": None}
     limits: AbstractContextManager[None] = larger_images() if source.kind == "images" else nullcontext()
     with (
         limits,
         ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
-        tqdm(total=len(source), desc=f"embedding {source.kind}", unit=f" {source.kind}", disable=None) as bar,
+        tqdm(desc=f"embedding {source.kind}", **progress) as bar,
     ):
         for number, part in enumerate(_parts(source, encoder)):
             mark = _mark(source, part) if folder is not None else ""
             if folder is not None and folder.has(number, mark):
                 block = folder.read(number, mark)
                 if skip_bad or not block.skipped:
-                    bar.initial += len(part)  # what was done before says nothing of the rate
-                    bar.update(len(part))
                     yield block
                     continue
             block = _make_block(source, encoder, part, skip_bad, pool, bar)

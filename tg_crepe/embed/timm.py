@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -50,12 +51,12 @@ class TimmEncoder(ImageEncoder):
     ) -> None:
         timm, data = require("timm", extra="embed"), require("timm.data", extra="embed")
         if folder is None and not timm.is_model(name):
-            close = ", ".join(timm.list_models(f"*{name.partition('.')[0][:8]}*")[:5])
-            hint = f"; near it are {close}" if close else ""
+            close = get_close_matches(name.partition(".")[0], timm.list_models())
+            hint = f"; near it are {', '.join(close)}" if close else ""
             raise ValueError(f"'model' must be 'timm:' and a name of timm.list_models(), got 'timm:{name}'{hint}")
         self._timm, self._source = timm, name if folder is None else f"local-dir:{folder}"
         try:
-            frame = timm.create_model(self._source, pretrained=False, num_classes=0)
+            frame = timm.create_model(self._source, pretrained=False)
         except (RuntimeError, AssertionError, KeyError) as error:  # a tag or an architecture that timm does not have
             raise ValueError(f"'model' must be one that timm can make, got 'timm:{name}' ({error})") from error
         config = data.resolve_model_data_config(frame)
@@ -107,16 +108,19 @@ class TimmEncoder(ImageEncoder):
         """The network with the weights of a file; the classifier is left out."""
         tensors = read_weights(path)
         if (package := PACKAGES.get(f"timm:{name.partition('.')[0]}")) is not None and path == package.path:
-            whole = self._timm.create_model(self._source, pretrained=False)
-            tensors = in_order_of(list(whole.state_dict()), tensors)
+            tensors = in_order_of(list(frame.state_dict()), tensors)
+        # As many classes as the file has: timm then wants every weight to fit, and lets some be missing otherwise.
+        classes = _num_classes(frame, tensors)
+        overlay = {"state_dict": tensors, "num_classes": classes}
         try:
-            network: nn.Module = self._timm.create_model(
-                self._source, pretrained=True, pretrained_cfg_overlay={"state_dict": tensors}, num_classes=0
+            network: Any = self._timm.create_model(
+                self._source, pretrained=True, pretrained_cfg_overlay=overlay, num_classes=classes
             )
+            network.reset_classifier(0)
         except (RuntimeError, KeyError, AttributeError) as error:
             reason = str(error).strip().splitlines()[-1].strip()
             raise damaged_file(path, f"its weights do not fit 'timm:{name}' ({reason[:200]})") from error
-        return network
+        return cast(nn.Module, network)
 
     def _check_size(self, shape: tuple[int, int, int]) -> None:
         """One blank image: a network that takes one size alone says so before any work."""
@@ -125,3 +129,12 @@ class TimmEncoder(ImageEncoder):
             self.encode([blank])
         except (AssertionError, RuntimeError) as error:
             raise ValueError(f"'size' must be one that '{self.name}' takes, got {shape[1]} ({error})") from error
+
+
+def _num_classes(frame: Any, tensors: dict[str, Tensor]) -> int:
+    """How many classes the weights of a file tell apart, 0 where they have no classifier."""
+    heads = [name for name, module in frame.named_modules() if module is frame.get_classifier()]
+    if not heads:  # two classifiers, as distillation leaves them
+        return int(frame.num_classes)
+    weight = tensors.get(f"{heads[0]}.weight")
+    return 0 if weight is None else len(weight)
