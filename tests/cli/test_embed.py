@@ -49,6 +49,10 @@ def place(tmp_path, monkeypatch, models):
     return tmp_path
 
 
+def table(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -86,7 +90,7 @@ def test_one_command_labels_images_and_the_next_finds_the_features(place, capsys
     write_labels(Path("labels.csv"), classes, 3)
     line = ["propagate", "images", "--labels", "labels.csv", "--model", MODEL, "--size", "32", "-k", "8", "-o"]
     assert run([*line, "a.csv", "--report", "a.html"]) == 0
-    rows = list(csv.DictReader(Path("a.csv").open()))
+    rows = table("a.csv")
     assert np.mean([row["label"] == name for row, name in zip(rows, classes, strict=True)]) > 0.9
     assert "thumb" in Path("a.html").read_text()
     kept = [name for name in files(place) if name.startswith("images.timm-test_resnet")]
@@ -113,7 +117,7 @@ def test_label_next_and_report_take_files(place, capsys):
     write_labels(Path("labels.csv"), write_images(place / "images"))
     more = ["--labels", "labels.csv", "--model", MODEL, "-k", "5", "--cache", "kept"]
     assert run(["label-next", "images", "-n", "4", "-o", "next.csv", *more]) == 0
-    rows = list(csv.DictReader(Path("next.csv").open()))
+    rows = table("next.csv")
     assert len(rows) == 4
     assert all(row["asked"] == "label-next" and row["id"].endswith(".png") for row in rows)
     assert run(["report", "images", "-o", "page.html", *more]) == 0
@@ -128,7 +132,7 @@ def test_folders_of_classes_are_labels(place):
         write_images(place / "images" / name, 6, seed=len(name))
     write_images(place / "images" / "unlabelled", 6)
     assert run(["propagate", "images", "--model", MODEL, "--size", "32", "-k", "4", "-o", "a.csv"]) == 0
-    rows = {row["id"]: row["label"] for row in csv.DictReader(Path("a.csv").open())}
+    rows = {row["id"]: row["label"] for row in table("a.csv")}
     assert rows["red/000.png"] == "red"
     assert rows["green/003.png"] == "green"
     assert rows["unlabelled/002.png"] in ("red", "green")
@@ -160,12 +164,12 @@ def test_texts_are_labelled_and_shown(place):
         for word in words[name]
     ]
     with Path("texts.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["id", "text", "label"])
-        table.writerows([place, text, name if place < 8 else ""] for place, (name, text) in enumerate(rows))
+        rows_of = csv.writer(file)
+        rows_of.writerow(["id", "text", "label"])
+        rows_of.writerows([place, text, name if place < 8 else ""] for place, (name, text) in enumerate(rows))
     line = ["propagate", "texts.csv", "--labels", "texts.csv", "--text", "text", "-k", "5", "-o", "a.csv"]
     assert run([*line, "--report", "a.html"]) == 0
-    found = [row["label"] for row in csv.DictReader(Path("a.csv").open())]
+    found = [row["label"] for row in table("a.csv")]
     assert np.mean([label == name for label, (name, _) in zip(found, rows, strict=True)]) > 0.9
     page = Path("a.html").read_text()
     assert "a good train for" in page
