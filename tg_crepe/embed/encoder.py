@@ -99,6 +99,13 @@ class ImageEncoder(Encoder):
         image: Tensor = self.transform(item)
         return image
 
+    @property
+    def geometry(self) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+        """Pixels a side, mean and standard deviation of the channels of what the network reads."""
+        raise ValueError(
+            f"'{self.name}' does not say what size and normalisation it wants, so that it cannot be trained"
+        )
+
     @torch.inference_mode()
     def encode(self, items: Sequence[Tensor]) -> Tensor:
         """Images, all of one shape, to features."""

@@ -70,6 +70,11 @@ class TimmEncoder(ImageEncoder):
         self._checksum = weights_checksum(network.state_dict())
         self._check_size(config["input_size"])
 
+    @property
+    def geometry(self) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+        """Pixels a side, mean and standard deviation of the channels."""
+        return self._config["input_size"][1], tuple(self._config["mean"]), tuple(self._config["std"])
+
     def describe(self) -> dict[str, Any]:
         """The library, the weights and the preprocessing."""
         return {

@@ -57,6 +57,12 @@ class TorchvisionEncoder(ImageEncoder):
         self._checksum = weights_checksum(network.state_dict())
         self._preprocessing = " ".join(repr(transform).split())
 
+    @property
+    def geometry(self) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
+        """Pixels a side, mean and standard deviation of the channels."""
+        transform: Any = self.transform
+        return transform.crop_size[0], tuple(transform.mean), tuple(transform.std)
+
     def describe(self) -> dict[str, Any]:
         """The library, the weights and the preprocessing."""
         return {
