@@ -197,6 +197,14 @@ def test_json_says_what_was_done(place, capsys):
     assert read_embedding("a.npz").made["skipped"].keys() == {"bad.png"}
 
 
+def test_wrong_labels_are_said_before_any_work(place, capsys, monkeypatch):
+    write_images(place / "images")
+    Path("labels.csv").write_text("id,label\n000.png,red\nno.png,blue\n")
+    monkeypatch.setattr("tg_crepe.embed.embed_to_file", lambda *a, **b: pytest.fail("the embedding was begun"))
+    assert run(["propagate", "images", "--labels", "labels.csv", "--model", MODEL, "-o", "a.csv"]) == 2
+    assert "the first is 'no.png'" in " ".join(capsys.readouterr().err.split())
+
+
 def write(name: str, content: str | bytes):
     def step() -> None:
         path = Path(name)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -96,6 +97,19 @@ def test_no_more_than_a_block_is_in_memory(tmp_path, monkeypatch):
     encoder = get_encoder(lambda items: mean_colour([item.image for item in items]), kind="images", batch_size=4)
     embed_to_file(source, tmp_path / "out.npz", encoder)
     assert max(most) <= 3 * 4  # the batch at work, the next one, and the last one that was not yet let go
+
+
+def test_memory_does_not_grow_with_the_number_of_items(tmp_path):
+    encoder = get_encoder(lambda texts: np.ones((len(texts), 1 << 16), np.float32), kind="texts", batch_size=8)
+    tracemalloc.start()
+    try:
+        embed_to_file([f"text {place}" for place in range(96)], tmp_path / "out.npz", encoder)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    block, whole = 8 << 18, 96 << 18
+    assert (tmp_path / "out.npz").stat().st_size > whole
+    assert most < 5 * block < whole / 2
 
 
 def test_bad_files_are_named_and_left_out_only_when_asked(tmp_path):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,12 +76,17 @@ def check_made_with(path: Path, model: str) -> None:
         raise damaged_file(path, f"it was made with another model, {note['model']}, and not with {model}")
 
 
-def read_embedded(path: Path, options: EmbedOptions, screen: Console) -> Features:
-    """The features of a source: those that were kept, if they are still those of its files, or else new ones."""
-    from tg_crepe.cli._inputs import Features
+def read_embedded(path: Path, options: EmbedOptions, screen: Console, labels: Sequence[Path] | None = None) -> Features:
+    """The features of a source: those that were kept, if they are still those of its files, or else new ones.
+
+    What is wrong with the ``labels`` is said before minutes of work.
+    """
+    from tg_crepe.cli._inputs import Features, read_labels
     from tg_crepe.embed import DEFAULT_MODELS, embed_to_file, open_source, read_embedding
 
     source = open_source(path, None, options.text)
+    if labels is not None:
+        read_labels(labels, source.ids)
     model = options.model or DEFAULT_MODELS[source.kind]
     out = kept_in(path, model, options)
     if (reason := _why_again(out, source, model, options)) is not None:

@@ -64,12 +64,12 @@ class Inferred:
         return {"model": repr(self.energy), "embedding": nodes.model, "metric": str(self.placement)}
 
 
-def read_nodes(path: Path, options: EmbedOptions, progress: Console) -> Features:
+def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Sequence[Path] | None = None) -> Features:
     """The features of a file, or of the files of a source by a pretrained model."""
     from tg_crepe.cli._inputs import read_features
 
     if is_source(path, options):
-        return read_embedded(path, options, progress)
+        return read_embedded(path, options, progress, labels)
     with progress.status("reading"):
         return read_features(path)
 
@@ -118,7 +118,7 @@ def run_of(
         )
     choice = GraphOptions(k=k)
     choice.check()
-    nodes = read_nodes(path, options, progress)
+    nodes = read_nodes(path, options, progress, labels)
     known = read_node_labels(path, labels, nodes)
     found = infer(nodes, known, choice, progress)
     tables = None if labels is None else ", ".join(map(str, labels))

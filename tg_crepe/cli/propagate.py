@@ -119,8 +119,9 @@ def propagate(
     Example: torchrun --nproc-per-node 2 -m tg_crepe propagate shards -o pseudo
     """
     if holds_shards(features):
-        _check_shards(labels, run, backbone, checkpoint, sampling, text)
-        propagate_shards(features, out, which_energy(model, energy)[0], force, as_json, timeout)
+        name, pretrained = which_energy(model, energy)
+        _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained)
+        propagate_shards(features, out, name, force, as_json, timeout)
         return
     check_output(out, force, (".csv", ".parquet"))
     _check_images(features, backbone, checkpoint)
@@ -141,15 +142,13 @@ def propagate(
 
     progress: Console = ctx.obj
     start = time.perf_counter()
-    if labels is not None:
-        _check_tables(labels)
     if backbone is not None and checkpoint is not None:
         from tg_crepe.cli._inputs import read_images
 
         with progress.status("reading"):
             nodes = read_images(features, backbone, checkpoint, size, channels)
     else:
-        nodes = read_nodes(features, options, progress)
+        nodes = read_nodes(features, options, progress, labels)
     with progress.status("reading"):
         known = read_node_labels(features, labels, nodes)
         true = _read_truth(truth, labels, nodes, known)
@@ -166,6 +165,8 @@ def propagate(
                 if report is not None:
                     import_module("tg_crepe.report").write_report(place, report)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
+    if report is not None and not as_json:
+        typer.echo(f"page: {report}")
     if result.status != "converged":
         raise DidNotConverge
 
@@ -220,13 +221,6 @@ def _check_files(features: Path, options: EmbedOptions, backbone: str | None, la
         )
     if not features.is_dir() and labels is None:
         raise typer.BadParameter("a file of features needs a table of labels", param_hint="'--labels'")
-
-
-def _check_tables(labels: list[Path]) -> None:
-    """Tables of labels that are not there are said before minutes of embedding."""
-    for path in labels:
-        if not path.is_file():
-            raise FileNotFoundError(f"the table of labels '{path}' is missing")
 
 
 def tables_of(labels: list[Path] | None) -> str | None:

@@ -49,6 +49,11 @@ class BlockFolder:
         key = hashlib.sha256(f"{self._plan} {number} {mark}".encode()).hexdigest()[:16]
         return self.path / f"{number:06d}-{key}.npz"
 
+    @property
+    def begun(self) -> bool:
+        """Whether an earlier run left any block."""
+        return self.path.is_dir()
+
     def has(self, number: int, mark: str) -> bool:
         """Whether a block of these items is there."""
         return self._file(number, mark).is_file()

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,13 @@ def embed_to_file(
     encoder, items = _open(source, model, column, options)
     folder = BlockFolder(path, _plan(encoder))
     parts = _parts(items, encoder)
-    done = sum(len(part) for number, part in enumerate(parts) if folder.has(number, _mark(items, part)))
+    kept = [len(part) for number, part in enumerate(parts) if folder.begun and folder.has(number, _mark(items, part))]
+    done = sum(kept)
     if on_start is not None:
         on_start(encoder, items, done)
     # Rows are written from the blocks in a second pass: how many there are is known by then.
     shorts = [
-        Block(block.x[:0], block.place, block.skipped, block.truncated)
+        replace(block, x=np.empty((0, block.x.shape[1]), np.float32))  # a part of x would keep all of it
         for block in _make_blocks(items, encoder, skip_bad, folder, done)
     ]
     rows, width = sum(len(block.place) for block in shorts), max(block.x.shape[1] for block in shorts)
@@ -178,15 +179,14 @@ def _make_blocks(
         tqdm(desc=f"embedding {source.kind}", **progress) as bar,
     ):
         for number, part in enumerate(_parts(source, encoder)):
-            mark = _mark(source, part) if folder is not None else ""
-            if folder is not None and folder.has(number, mark):
-                block = folder.read(number, mark)
+            if done and folder is not None and folder.has(number, _mark(source, part)):
+                block = folder.read(number, _mark(source, part))
                 if skip_bad or not block.skipped:
                     yield block
                     continue
             block = _make_block(source, encoder, part, skip_bad, pool, bar)
             if folder is not None:
-                folder.write(number, mark, block)
+                folder.write(number, _mark(source, part), block)
             yield block
 
 

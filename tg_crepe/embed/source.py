@@ -27,6 +27,7 @@ class Source(ABC):
     def __init__(self, name: str, ids: Sequence[str]) -> None:
         self.name = name
         self.ids = list(ids)
+        self._prints: dict[tuple[int, int], str] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -40,11 +41,14 @@ class Source(ABC):
         """What changes where the item does, without reading more than it must."""
 
     def fingerprint(self, start: int = 0, stop: int | None = None) -> str:
-        """A checksum of the names and marks of some items."""
-        digest = hashlib.sha256()
-        for place in range(start, len(self) if stop is None else min(stop, len(self))):
-            digest.update(f"{self.ids[place]!r} {self.mark(place)}\n".encode())
-        return digest.hexdigest()[:16]
+        """A checksum of the names and marks of some items, as they were when it was first asked for."""
+        part = (start, len(self) if stop is None else min(stop, len(self)))
+        if part not in self._prints:
+            digest = hashlib.sha256()
+            for place in range(*part):
+                digest.update(f"{self.ids[place]!r} {self.mark(place)}\n".encode())
+            self._prints[part] = digest.hexdigest()[:16]
+        return self._prints[part]
 
 
 class ItemSource(Source):
@@ -54,10 +58,14 @@ class ItemSource(Source):
         super().__init__(name, [str(place) for place in range(len(items))] if ids is None else ids)
         self.kind = kind  # type: ignore[misc]  # of these items, not of the class
         self._items = items
+        self._marks: dict[int, str] = {}
 
     def _item(self, place: int) -> Any:
         item = self._items[place]
-        return item[0] if isinstance(item, tuple | list) and self.kind == "images" else item
+        item = item[0] if isinstance(item, tuple | list) and self.kind == "images" else item
+        if place not in self._marks:  # while it is here: making it again may take long
+            self._marks[place] = self._mark_of(item)
+        return item
 
     def read(self, place: int) -> Any:
         """An image or a text, checked."""
@@ -70,7 +78,11 @@ class ItemSource(Source):
 
     def mark(self, place: int) -> str:
         """A checksum of the item itself; a file's is its size and time."""
-        item = self._item(place)
+        if place not in self._marks:
+            self._item(place)
+        return self._marks[place]
+
+    def _mark_of(self, item: Any) -> str:
         if isinstance(item, str) and self.kind == "texts":
             return _digest(item.encode("utf-8", "surrogatepass"))
         if isinstance(item, str | os.PathLike):
@@ -141,7 +153,8 @@ def _open_path(path: Path, column: str | None) -> Source:
     if path.suffix.lower() in TABLES:
         return TextTable(path, column)
     if path.suffix.lower() == ".npz":
-        if "x" in read_arrays(path, ()) and "images" not in read_arrays(path, ()):
+        names = read_arrays(path, ()).keys()
+        if "x" in names and "images" not in names:
             raise damaged_file(path, "it holds features ('x') and no images: there is nothing to embed")
         dataset = load_npz(path)
         return ItemSource(dataset.images, "images", str(path), dataset.ids)

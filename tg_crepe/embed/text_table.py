@@ -45,6 +45,9 @@ class TextTable(ItemSource):
         """A checksum of the text."""
         return "blank" if self._items[place] is None else super().mark(place)
 
+    def _mark_of(self, item: Any) -> str:
+        return "blank" if item is None else super()._mark_of(item)
+
 
 def _read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a table; those of a csv file are all text."""
