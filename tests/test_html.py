@@ -56,7 +56,7 @@ def test_a_result_and_a_graph_are_tables_in_a_notebook():
 
 def test_findings_are_counted_one_by_one():
     y = torch.tensor([[1, 0], [0, 1], [-1, -1], [-1, -1]])
-    edge_index = torch.tensor([[0, 0, 1, 2], [2, 3, 3, 3]])
+    edge_index = torch.tensor([[0, 0, 1, 2, 2, 3, 3, 3], [2, 3, 3, 3, 0, 0, 1, 2]])
     result = LGC().propagate(y, edge_index, torch.tensor([True, True, False, False]), num_classes=2)
     texts = Cells(result._repr_html_()).texts
     expected = [f"{int(count)}" for count in (result.label == 1).sum(dim=0)]

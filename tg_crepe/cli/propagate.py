@@ -200,10 +200,10 @@ def which_energy(model: str | None, energy: str | None) -> tuple[str, str | None
 
 def _check_images(features: Path, backbone: str | None, checkpoint: Path | None) -> None:
     """A network of this package needs a folder of images, and its weights."""
+    if not features.is_dir() and (backbone is not None or checkpoint is not None):
+        raise typer.BadParameter("it goes with a folder of images", param_hint="'--backbone', '--checkpoint'")
     if (backbone is None) != (checkpoint is None):
         raise typer.BadParameter("they go together", param_hint="'--backbone', '--checkpoint'")
-    if not features.is_dir() and backbone is not None:
-        raise typer.BadParameter("it goes with a folder of images", param_hint="'--backbone', '--checkpoint'")
 
 
 def _check_files(features: Path, options: EmbedOptions, backbone: str | None, labels: list[Path] | None) -> None:
