@@ -13,7 +13,7 @@ ROOT = Path(tg_crepe.__file__).parent
 
 #: From left to right. A name in the same row as another may not be imported by it either.
 LAYERS = (
-    ("typing", "warnings", "_checks", "_files", "_optional"),
+    ("typing", "warnings", "_checks", "_files", "_html", "_optional"),
     ("graph",),
     ("energy",),
     ("solvers",),
@@ -23,6 +23,7 @@ LAYERS = (
     ("active",),
     ("runs",),
     ("nn", "datasets"),
+    ("embed",),
     ("training",),
     ("distributed", "sklearn", "viz"),
     ("report",),

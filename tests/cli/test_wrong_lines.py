@@ -135,7 +135,18 @@ LINES = {
     "an output that is a folder": (lambda f: (f / "o.csv").mkdir(), [*FEATURES[:-1], "o.csv"], "is a folder"),
     "a run in a folder in use": (write("r/thesis.tex", "x"), [*FEATURES, "--run", "r", "--force"], "is left alone"),
     "an earlier run": (earlier_run, [*FEATURES, "--run", "r"], "--force replaces it"),
-    "a folder without a network": (lambda f: (f / "images").mkdir(), features("images"), "--backbone and --checkpoint"),
+    "a folder without an image": (lambda f: (f / "images").mkdir(), features("images"), "the folder holds no image"),
+    "a network without weights": (
+        lambda f: (f / "images").mkdir(),
+        features("images", "--backbone", "resnet18"),
+        "they go together",
+    ),
+    "a column of texts for numbers": (None, [*FEATURES, "--text", "text"], "a folder of images or a table of texts"),
+    "a pretrained model for features that do not name theirs": (
+        None,
+        [*FEATURES, "--model", "timm:resnet18"],
+        "does not say which model made them",
+    ),
     "an empty folder": (
         lambda f: ((f / "images").mkdir(), (f / "w.pt").touch()),
         features("images", "--backbone", "small_cnn", "--checkpoint", "w.pt"),

@@ -13,6 +13,7 @@ from tg_crepe._optional import require
 
 if TYPE_CHECKING:
     from tg_crepe.datasets import ImageDataset
+    from tg_crepe.embed import Source
 
 #: The endings of a file of features.
 FORMATS = (".npy", ".npz", ".pt", ".csv", ".parquet")
@@ -20,11 +21,15 @@ FORMATS = (".npy", ".npz", ".pt", ".csv", ".parquet")
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of numbers, float32 of shape [num_nodes, num_features], their names, and their images if they have some."""
+    """Rows of numbers, float32 of shape [num_nodes, num_features], their names, their images or the source that they
+    were made of if they have some, the names of files that were left out, and the pretrained model."""
 
     x: np.ndarray
     ids: list[str]
     dataset: ImageDataset | None = None
+    source: Source | None = None
+    left_out: tuple[str, ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,9 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
         column = table.column(name)
         kind = pyarrow.types
         if not (kind.is_floating(column.type) or kind.is_integer(column.type) or kind.is_boolean(column.type)):
-            raise damaged_file(path, f"column '{name}' must hold numbers, got {column.type}")
+            raise damaged_file(
+                path, f"column '{name}' must hold numbers, got {column.type} (a column of texts: --text {name})"
+            )
         if column.null_count:
             raise damaged_file(path, f"column '{name}' has {column.null_count} blank cell(s)")
         with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
@@ -143,22 +150,23 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
     return x, table.column("id").to_pylist()
 
 
-def read_labels(paths: Sequence[Path], ids: Sequence[str]) -> NodeLabels:
+def read_labels(paths: Sequence[Path], ids: Sequence[str], left_out: Sequence[str] = ()) -> NodeLabels:
     """The labels of tables ``id,label``, together; a blank label, or no row, leaves a node unlabelled.
 
-    A table may say in a column ``asked`` which rows an algorithm asked for, as that of label-next does.
+    A table may say in a column ``asked`` which rows an algorithm asked for, as that of label-next does. It may have
+    rows for what was ``left_out``.
     """
     from tg_crepe._files import damaged_file
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     label_of: dict[str, str] = {}
-    asked = False
+    asked, missing = False, set(left_out)
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"the table of labels '{path}' is missing")
-        for row in _read_rows(path, "label", ids):
+        for row in _read_rows(path, "label", [*ids, *left_out]):
             name, label = row["id"], row["label"]
-            if not label:
+            if not label or name in missing:
                 continue
             if label_of.setdefault(name, label) != label:
                 raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
@@ -170,7 +178,9 @@ def read_labels(paths: Sequence[Path], ids: Sequence[str]) -> NodeLabels:
     return NodeLabels(_numbers(label_of, ids, class_names), class_names, asked)
 
 
-def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
+def read_truth(
+    truth: str, labels: Path | None, ids: Sequence[str], class_names: Sequence[str], left_out: Sequence[str] = ()
+) -> np.ndarray:
     """The number of the true class of every node, -1 where it is not known.
 
     Args:
@@ -178,6 +188,7 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
         labels (Path, optional): The table of labels.
         ids (list): The names of the nodes.
         class_names (list): The classes that have labels; no other can be predicted.
+        left_out (list, optional): Names that are none of the nodes and may stand there. (default: none)
     """
     from tg_crepe._files import damaged_file
 
@@ -186,7 +197,7 @@ def read_truth(truth: str, labels: Path | None, ids: Sequence[str], class_names:
         if labels is None or path.suffix.lower() == ".csv":
             raise FileNotFoundError(f"the table of true labels '{truth}' is missing")
         path, column = labels, truth
-    truth_of = _read_column(path, column, ids)
+    truth_of = _read_column(path, column, [*ids, *left_out])
     if not truth_of:
         raise damaged_file(path, f"column '{column}' must hold a true label at least, got none")
     if unknown := sorted(set(truth_of.values()) - set(class_names)):
@@ -259,9 +270,14 @@ def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> 
     return network
 
 
-def labels_of_folders(features: Features) -> NodeLabels:
+def labels_of_folders(features: Features, folder: Path) -> NodeLabels:
     """The labels that the folders of an image folder give."""
     dataset = features.dataset
+    if dataset is None and features.source is not None and folder.is_dir():
+        from tg_crepe.datasets import load_image_folder
+
+        dataset = load_image_folder(folder, 1)  # for its classes: no image is read
     if dataset is None or dataset.num_classes < 2:
         raise ValueError("'--labels' must name a table id,label, got none")
-    return NodeLabels(dataset.targets.numpy(), dataset.class_names)
+    class_of = dict(zip(dataset.ids, dataset.targets.tolist(), strict=True))
+    return NodeLabels(np.array([class_of.get(name, -1) for name in features.ids]), dataset.class_names)

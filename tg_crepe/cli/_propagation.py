@@ -2,16 +2,132 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tg_crepe.cli._embedding import EmbedOptions, is_source, read_embedded
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.console import Console
     from torch import Tensor
 
     from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.graph.metric import Placement
     from tg_crepe.models import EnergyModel, PropagationResult
     from tg_crepe.runs import RunFolder
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """The energy and the graph that a user has chosen."""
+
+    energy: str = "crepe"
+    sampling: str | None = None
+    k: int = 20
+    metric: str = "auto"
+
+    def check(self) -> None:
+        """Raise before any work where they are none."""
+        from tg_crepe.graph.knn import check_knn_options
+
+        if self.sampling is not None and self.energy != "crepe":
+            raise typer.BadParameter("it goes with the model crepe", param_hint="'--sampling'")
+        self.model(asked=False)
+        check_knn_options(self.k, self.metric, "auto", "gaussian", "max", 0.99)
+
+    def model(self, asked: bool) -> EnergyModel:
+        """The energy model; labels that were asked for are no random sample."""
+        from tg_crepe.models import get_energy_model
+
+        sampling = "chosen" if asked and self.sampling is None and self.energy == "crepe" else self.sampling
+        return get_energy_model(self.energy, **({} if sampling is None else {"sampling": sampling}))
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Pseudo-labels, and the model and the graph that they are of."""
+
+    energy: EnergyModel
+    placement: Placement
+    graph: tuple[Tensor, Tensor]
+    result: PropagationResult
+
+    def settings(self, nodes: Features) -> dict[str, Any]:
+        """What a run notes of them."""
+        return {"model": repr(self.energy), "embedding": nodes.model, "metric": str(self.placement)}
+
+
+def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Sequence[Path] | None = None) -> Features:
+    """The features of a file, or of the files of a source by a pretrained model."""
+    from tg_crepe.cli._inputs import read_features
+
+    if is_source(path, options):
+        return read_embedded(path, options, progress, labels)
+    with progress.status("reading"):
+        return read_features(path)
+
+
+def read_node_labels(path: Path, labels: Sequence[Path] | None, nodes: Features) -> NodeLabels:
+    """The labels of tables, or those that the folders of a folder give."""
+    from tg_crepe.cli._inputs import labels_of_folders, read_labels
+
+    return labels_of_folders(nodes, path) if labels is None else read_labels(labels, nodes.ids, nodes.left_out)
+
+
+def infer(nodes: Features, known: NodeLabels, choice: GraphOptions, progress: Console) -> Inferred:
+    """The pseudo-labels of all nodes."""
+    energy = choice.model(known.asked)
+    with progress.status("graph of the nearest neighbours"):
+        placement, graph = _make_graph(nodes, choice.k, choice.metric)
+    with progress.status(f"pseudo-labels by {type(energy).__name__}"):
+        return Inferred(energy, placement, graph, solve(energy, known, graph))
+
+
+def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[Tensor, Tensor]]:
+    """The metric as it was chosen, and the graph."""
+    import torch
+
+    from tg_crepe.graph import knn_graph
+    from tg_crepe.graph.metric import find_placement
+
+    x = torch.from_numpy(nodes.x)
+    placement = find_placement(x, metric)
+    return placement, knn_graph(x, k, placement)
+
+
+@contextmanager
+def run_of(
+    path: Path, labels: list[Path] | None, options: EmbedOptions, k: int, progress: Console
+) -> Iterator[RunFolder]:
+    """An earlier run, or that of files and their labels, which is gone afterwards."""
+    from tg_crepe.runs import RunFolder, stage_run
+
+    if labels is None and options == EmbedOptions():
+        yield RunFolder.open(path)
+        return
+    if (path / "run.json").is_file():
+        raise typer.BadParameter(
+            f"{path} is a run, which has its labels and features", param_hint="'--labels', '--model'"
+        )
+    choice = GraphOptions(k=k)
+    choice.check()
+    nodes = read_nodes(path, options, progress, labels)
+    known = read_node_labels(path, labels, nodes)
+    found = infer(nodes, known, choice, progress)
+    tables = None if labels is None else ", ".join(map(str, labels))
+    settings = {"features": path, "labels": tables, **found.settings(nodes), "k": k}
+    with TemporaryDirectory(prefix="tg-crepe-") as place:
+        folder = Path(place, path.resolve().name)
+        with stage_run(folder, "propagate", settings) as unfinished:
+            write_propagation(unfinished, nodes, known, None, found.graph, found.result)
+        yield RunFolder.open(folder)
 
 
 def solve(energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor]) -> PropagationResult:
@@ -70,5 +186,10 @@ def write_propagation(
     if nodes.dataset is not None:
         node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
         run.write_thumbnails(node, nodes.dataset.fetch(node))
+    elif nodes.source is not None:
+        from tg_crepe.cli._previews import write_previews
+
+        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
+        write_previews(run, nodes.source, nodes.ids, node)
     expected = result.expected_error
     run.finish(result.status, **({} if expected is None else {"expected_error": asdict(expected)}))

@@ -23,6 +23,7 @@ _EXTRAS = (
     ("torchvision", "torchvision", "vision"),
     ("PIL", "pillow", "vision"),
     ("medmnist", "medmnist", "vision"),
+    ("timm", "timm", "embed"),
     ("pydicom", "pydicom", "medical"),
     ("torchmetrics", "torchmetrics", "train"),
     ("accelerate", "accelerate", "train"),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tg_crepe.cli._options import Force, Json
+from tg_crepe.cli._embedding import EmbedOptions
+from tg_crepe.cli._options import Cache, Device, Force, Json, Labels, SkipBad, Text, Weights
 from tg_crepe.cli._outputs import check_output, csv_text, show_json
 
 if TYPE_CHECKING:
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
 
 def label_next(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of propagate --run or of train.")],
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN|FILES", help="A folder of propagate --run or of train; or files and --labels."),
+    ],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
     strategy: Annotated[str, typer.Option(help="coverage, uncertainty, margin, ratio or random.")] = "coverage",
     seed: Annotated[int, typer.Option(min=0, help="The seed of random.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv file instead of the screen.")] = None,
+    labels: Labels = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME|FOLDER", help="For files: see propagate.")] = None,
+    text: Text = None,
+    weights: Weights = None,
+    device: Device = None,
+    skip_bad: SkipBad = False,
+    cache: Cache = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="For files: neighbours in the graph.")] = 20,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -29,20 +41,25 @@ def label_next(
     tables to propagate: --labels labels.csv --labels to-label.csv. The column asked says there that these labels were
     asked for, so that their counts say nothing of the size of the classes.
 
+    Files (a folder of images, a table of texts, or features) with --labels are labelled first, as propagate does.
+
     Example: tg-crepe label-next run -n 50 -o to-label.csv
+
+    Example: tg-crepe label-next images --labels labels.csv -n 50 -o to-label.csv
     """
     if out is not None:
         check_output(out, force, (".csv",))
     from tg_crepe._checks import check_choice
     from tg_crepe.active import STRATEGIES
-    from tg_crepe.runs import RunFolder
+    from tg_crepe.cli._propagation import run_of
 
     check_choice("strategy", strategy, STRATEGIES)
     progress: Console = ctx.obj
-    folder = RunFolder.open(run)
-    result = folder.read_result()
-    with progress.status("ranking"):
-        rows = _rank(folder, result, n, strategy, seed)
+    options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
+    with run_of(run, labels, options, k, progress) as folder:
+        result = folder.read_result()
+        with progress.status("ranking"):
+            rows = _rank(folder, result, n, strategy, seed)
     if as_json:
         show_json(rows)
     elif out is None:

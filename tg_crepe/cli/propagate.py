@@ -1,23 +1,38 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from tg_crepe.cli._options import DidNotConverge, Force, Json
+from tg_crepe.cli._embedding import EmbedOptions, check_made_with, is_source
+from tg_crepe.cli._options import (
+    BatchSize,
+    Cache,
+    Device,
+    DidNotConverge,
+    Force,
+    Json,
+    Labels,
+    Precision,
+    Size,
+    SkipBad,
+    Text,
+    Weights,
+)
 from tg_crepe.cli._outputs import check_output, show_json, write_columns
 from tg_crepe.cli._shards import holds_shards, propagate_shards
 
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Tensor
 
     from tg_crepe.cli._inputs import Features, NodeLabels
-    from tg_crepe.graph.metric import Placement
     from tg_crepe.models import PropagationResult
 
 
@@ -30,22 +45,18 @@ def propagate(
     features: Annotated[
         Path,
         typer.Argument(
-            metavar="FEATURES", help="A .npy, .npz, .pt, .csv or .parquet file, an image folder, or shards."
+            metavar="FEATURES|FILES",
+            help="Features (.npy, .npz, .pt, .csv, .parquet), a folder of images, a table of texts, or shards.",
         ),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
     ],
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A csv file id,label; blank or absent means unlabelled. Ids of rows without name: 0, 1, … "
-            "May be given several times: the tables are taken together."
-        ),
-    ] = None,
+    labels: Labels = None,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
     ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write the page of the run too, .html.")] = None,
     truth: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +64,15 @@ def propagate(
             help="True labels for the report alone: a csv file id,label, or a column of the table of labels.",
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = "crepe",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FOLDER",
+            help="The pretrained model that makes features of files: timm:NAME, torchvision:NAME, "
+            "sentence-transformers:NAME or a folder (one for images, one for texts; see embed).",
+        ),
+    ] = None,
+    energy: Annotated[str | None, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -63,10 +82,19 @@ def propagate(
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
     metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
-    backbone: Annotated[str | None, typer.Option(help="The network for an image folder, such as resnet18.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Its weights.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Pixels per side that images are brought to.")] = None,
-    channels: Annotated[int, typer.Option(help="1 (grey) or 3 (colour).")] = 3,
+    text: Text = None,
+    weights: Weights = None,
+    size: Size = None,
+    batch_size: BatchSize = None,
+    device: Device = None,
+    precision: Precision = None,
+    skip_bad: SkipBad = False,
+    cache: Cache = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="A network of this package for an image folder, such as resnet18.")
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Its weights, as train leaves them.")] = None,
+    channels: Annotated[int, typer.Option(help="1 (grey) or 3 (colour), for --backbone.")] = 3,
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds that a process of several waits for the others.")
     ] = 300,
@@ -78,52 +106,67 @@ def propagate(
     The table has the columns id, label, prob_CLASS for every class, certainty and reached, a row for every row of
     FEATURES in the same order. Exit code 1: the solver did not converge.
 
+    A folder of images, or a table with a column of texts (--model or --text), becomes features first, by a pretrained
+    model; they are kept beside the files, and the next command finds them there.
+
     FEATURES may be a folder of shards (tg-crepe partition): then OUT is a folder with a table for every process of
     torchrun and a view of all of them, and a run that was interrupted goes on where it was.
 
     Example: tg-crepe propagate features.npy --labels labels.csv -o pseudo.csv --run run
 
+    Example: tg-crepe propagate images --labels labels.csv --model timm:tf_efficientnet_lite0 -o pseudo.csv
+
     Example: torchrun --nproc-per-node 2 -m tg_crepe propagate shards -o pseudo
     """
     if holds_shards(features):
-        _check_shards(labels, run, backbone, checkpoint, sampling)
-        propagate_shards(features, out, model, force, as_json, timeout)
+        name, pretrained = which_energy(model, energy)
+        _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained)
+        propagate_shards(features, out, name, force, as_json, timeout)
         return
     check_output(out, force, (".csv", ".parquet"))
-    _check_images(features, backbone, checkpoint, labels)
-    if truth is not None and run is None:
+    _check_images(features, backbone, checkpoint)
+    if report is not None:
+        check_output(report, force, (".html",))
+    if truth is not None and run is None and report is None:
         raise typer.BadParameter("true labels are for the report of a run: --run must name it", param_hint="'--truth'")
-    from tg_crepe.cli._propagation import solve, write_propagation
-    from tg_crepe.graph.knn import check_knn_options
-    from tg_crepe.models import get_energy_model
+    from tg_crepe.cli._propagation import GraphOptions, infer, read_node_labels, read_nodes, write_propagation
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
         check_free(run, force)
-    if sampling is not None and model != "crepe":
-        raise typer.BadParameter("it goes with the model crepe", param_hint="'--sampling'")
-    energy = get_energy_model(model, **({} if sampling is None else {"sampling": sampling}))
-    check_knn_options(k, metric, "auto", "gaussian", "max", 0.99)
+    name, pretrained = which_energy(model, energy)
+    options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
+    _check_files(features, options, backbone, labels)
+    choice = GraphOptions(name, sampling, k, metric)
+    choice.check()
 
     progress: Console = ctx.obj
     start = time.perf_counter()
+    if backbone is not None and checkpoint is not None:
+        from tg_crepe.cli._inputs import read_images
+
+        with progress.status("reading"):
+            nodes = read_images(features, backbone, checkpoint, size, channels)
+    else:
+        nodes = read_nodes(features, options, progress, labels)
     with progress.status("reading"):
-        nodes, known = _read(features, labels, backbone, checkpoint, size, channels)
+        known = read_node_labels(features, labels, nodes)
         true = _read_truth(truth, labels, nodes, known)
-    if known.asked and sampling is None and model == "crepe":
-        energy = get_energy_model(model, sampling="chosen")
-    with progress.status("graph of the nearest neighbours"):
-        placement, graph = _make_graph(nodes, k, metric)
-    with progress.status(f"pseudo-labels by {type(energy).__name__}"):
-        result = solve(energy, known, graph)
+    found = infer(nodes, known, choice, progress)
+    result = found.result
     with progress.status("writing"):
         write_columns(_columns(nodes, known, result), out)
-        if run is not None:
-            tables = None if labels is None else ", ".join(map(str, labels))
-            settings = {"features": features, "labels": tables, "truth": truth, "model": repr(energy)}
-            with stage_run(run, "propagate", {**settings, "metric": str(placement), "k": k}, force=force) as folder:
-                write_propagation(folder, nodes, known, true, graph, result)
+        if run is not None or report is not None:
+            settings = {"features": features, "labels": tables_of(labels), "truth": truth, **found.settings(nodes)}
+            with ExitStack() as stack:
+                place = run or Path(stack.enter_context(TemporaryDirectory(prefix="tg-crepe-")), out.stem)
+                with stage_run(place, "propagate", {**settings, "k": k}, force=force) as folder:
+                    write_propagation(folder, nodes, known, true, found.graph, result)
+                if report is not None:
+                    import_module("tg_crepe.report").write_report(place, report)
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
+    if report is not None and not as_json:
+        typer.echo(f"page: {report}")
     if result.status != "converged":
         raise DidNotConverge
 
@@ -133,57 +176,65 @@ def _check_shards(*others: object) -> None:
     if any(other is not None for other in others):
         raise typer.BadParameter(
             "they do not go with a folder of shards, which hold their labels and features",
-            param_hint="'--labels', '--run', '--backbone', '--checkpoint', '--sampling'",
+            param_hint="'--labels', '--run', '--backbone', '--checkpoint', '--sampling', '--text'",
         )
 
 
-def _check_images(features: Path, backbone: str | None, checkpoint: Path | None, labels: list[Path] | None) -> None:
-    """An image folder needs a network, a file of features needs none."""
-    if features.is_dir() and (backbone is None or checkpoint is None):
+def which_energy(model: str | None, energy: str | None) -> tuple[str, str | None]:
+    """The energy and the pretrained model; the name of an energy after --model is one, as it was before --energy."""
+    if model is None:
+        return energy or "crepe", None
+    from tg_crepe.embed.registry import ENCODERS, is_model_name
+    from tg_crepe.models.registry import ENERGY_MODELS
+
+    if model in ENERGY_MODELS and energy in (None, model):
+        return model, None
+    if not is_model_name(model):
         raise typer.BadParameter(
-            f"{features} is a folder: --backbone and --checkpoint must say how its images become features",
-            param_hint="'FEATURES'",
+            f"it must be {', '.join(f'{name}:NAME' for name in ENCODERS)} or a folder with a model, got '{model}'; "
+            "the energy is named by --energy",
+            param_hint="'--model'",
         )
+    return energy or "crepe", model
+
+
+def _check_images(features: Path, backbone: str | None, checkpoint: Path | None) -> None:
+    """A network of this package needs a folder of images, and its weights."""
     if not features.is_dir() and (backbone is not None or checkpoint is not None):
         raise typer.BadParameter("it goes with a folder of images", param_hint="'--backbone', '--checkpoint'")
+    if (backbone is None) != (checkpoint is None):
+        raise typer.BadParameter("they go together", param_hint="'--backbone', '--checkpoint'")
+
+
+def _check_files(features: Path, options: EmbedOptions, backbone: str | None, labels: list[Path] | None) -> None:
+    """What is said of an embedding must have files to embed, and features must be of the model that is named."""
+    embeds = backbone is None and is_source(features, options)
+    if backbone is not None and options.model is not None:
+        raise typer.BadParameter("it does not go with --backbone", param_hint="'--model'")
+    if not embeds and backbone is None and options.model is not None:
+        if not features.is_file():
+            raise FileNotFoundError(f"the file of features '{features}' is missing")
+        check_made_with(features, options.model)
+    if not embeds and (options.weights is not None or options.text is not None or options.cache is not None):
+        raise typer.BadParameter(
+            "they go with a folder of images or a table of texts", param_hint="'--weights', '--text', '--cache'"
+        )
     if not features.is_dir() and labels is None:
         raise typer.BadParameter("a file of features needs a table of labels", param_hint="'--labels'")
 
 
-def _read(
-    features: Path,
-    labels: list[Path] | None,
-    backbone: str | None,
-    checkpoint: Path | None,
-    size: int | None,
-    channels: int,
-) -> tuple[Features, NodeLabels]:
-    from tg_crepe.cli._inputs import labels_of_folders, read_features, read_images, read_labels
-
-    if backbone is None or checkpoint is None:
-        nodes = read_features(features)
-    else:
-        nodes = read_images(features, backbone, checkpoint, size, channels)
-    return nodes, labels_of_folders(nodes) if labels is None else read_labels(labels, nodes.ids)
-
-
-def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[Tensor, Tensor]]:
-    """The metric as it was chosen, and the graph."""
-    import torch
-
-    from tg_crepe.graph import knn_graph
-    from tg_crepe.graph.metric import find_placement
-
-    x = torch.from_numpy(nodes.x)
-    placement = find_placement(x, metric)
-    return placement, knn_graph(x, k, placement)
+def tables_of(labels: list[Path] | None) -> str | None:
+    """The tables of labels in one cell."""
+    return None if labels is None else ", ".join(map(str, labels))
 
 
 def _read_truth(truth: str | None, labels: list[Path] | None, nodes: Features, known: NodeLabels) -> np.ndarray | None:
     """True labels where the user has some; no model ever sees them. A column is one of the first table of labels."""
     from tg_crepe.cli._inputs import read_truth
 
-    return None if truth is None else read_truth(truth, labels[0] if labels else None, nodes.ids, known.class_names)
+    if truth is None:
+        return None
+    return read_truth(truth, labels[0] if labels else None, nodes.ids, known.class_names, nodes.left_out)
 
 
 def _columns(nodes: Features, known: NodeLabels, result: PropagationResult) -> dict[str, Any]:

@@ -5,26 +5,46 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from tg_crepe.cli._options import Force
+from tg_crepe.cli._embedding import EmbedOptions
+from tg_crepe.cli._options import Cache, Device, Force, Labels, SkipBad, Text, Weights
 from tg_crepe.cli._outputs import check_output
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder of propagate --run or of train.")],
+    ctx: typer.Context,
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN|FILES", help="A folder of propagate --run or of train; or files and --labels."),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    labels: Labels = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME|FOLDER", help="For files: see propagate.")] = None,
+    text: Text = None,
+    weights: Weights = None,
+    device: Device = None,
+    skip_bad: SkipBad = False,
+    cache: Cache = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="For files: neighbours in the graph.")] = 20,
     force: Force = False,
 ) -> None:
     """Write one self-contained page about a run.
 
+    Files (a folder of images, a table of texts, or features) with --labels are labelled first, as propagate does.
+
     Example: tg-crepe report run -o report.html
+
+    Example: tg-crepe report images --labels labels.csv -o report.html
     """
     check_output(out, force, (".html",))
-    from tg_crepe.runs import RunFolder
-
-    folder = RunFolder.open(run)
     if importlib.util.find_spec("tg_crepe.report") is None:
         raise ImportError("'tg_crepe.report' is not part of this version; the run's files can be read as they are")
     write_report = importlib.import_module("tg_crepe.report").write_report
-    write_report(folder, out)
+    options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
+    from tg_crepe.cli._propagation import run_of
+
+    progress: Console = ctx.obj
+    with run_of(run, labels, options, k, progress) as folder:
+        write_report(folder, out)
     typer.echo(f"written: {out}")

@@ -36,7 +36,12 @@ def train(
     ] = None,
     preset: Annotated[str, typer.Option(help="cpu (small), paper or paper_wrn.")] = "cpu",
     energy: Annotated[str, typer.Option(help="crepe, lgc, …; network or none for the baselines.")] = "crepe",
-    backbone: Annotated[str | None, typer.Option(help="The network (the preset's).")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="The network (the preset's), or a pretrained one: timm:NAME, torchvision:NAME.")
+    ] = None,
+    fine_tune: Annotated[
+        bool, typer.Option("--fine-tune", help="A pretrained network (--backbone timm:NAME) learns too.")
+    ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="The number of epochs (the preset's).")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Pixels per side for images in files (the preset's).")] = None,
     hold_out: Annotated[
@@ -62,6 +67,7 @@ def train(
     settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, seed)
     switched: dict[str, Any] = {"hold_out": True} if hold_out else {}
     switched |= {"soft_targets": True} if soft_targets else {}
+    switched |= {"fine_tune": True} if fine_tune else {}
     settings = replace(settings, config=replace(settings.config, **switched))
     folder = run or Path("runs", f"{Path(data).stem}-{preset}-{energy}-{seed}")
     if not resume:

@@ -14,7 +14,7 @@ from tg_crepe._optional import require
 from tg_crepe.datasets._dicom import dicom_size, read_dicom
 
 #: What counts as an image file in a folder.
-IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".dcm"})
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".dcm"})
 
 
 def _open(path: Path) -> Any:

@@ -52,9 +52,7 @@ class ImageDataset:
     groups: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.images, Tensor) and (self.images.dim() != 4 or self.images.dtype != torch.uint8):
-            got = f"{self.images.dtype} {list(self.images.shape)}"
-            raise ValueError(f"'images' must be uint8 of shape [N, channels, height, width], got {got}")
+        self._check_images()
         if len(self.images) == 0:
             raise ValueError(f"'images' of '{self.name}' must hold at least one image, got none")
         self._check_targets()
@@ -63,6 +61,11 @@ class ImageDataset:
             if names is not None and len(names) != len(self):
                 raise ValueError(f"'{what}' must have one entry for each of {len(self)} images, got {len(names)}")
         check_unique(self.name, "the image", self.ids)
+
+    def _check_images(self) -> None:
+        if isinstance(self.images, Tensor) and (self.images.dim() != 4 or self.images.dtype != torch.uint8):
+            got = f"{self.images.dtype} {list(self.images.shape)}"
+            raise ValueError(f"'images' must be uint8 of shape [N, channels, height, width], got {got}")
 
     def _check_targets(self) -> None:
         shape = (len(self), self.num_classes) if self.multi_label else (len(self),)

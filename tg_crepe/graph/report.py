@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_mask, check_tensor
+from tg_crepe._html import pair_table
 from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.typing import Adjacency, OptTensor
 
@@ -31,6 +32,21 @@ class GraphReport:
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain Python values."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """The same as a table for notebooks."""
+        rows = [
+            ("nodes", f"{self.num_nodes:,}"),
+            ("edges (each once)", f"{self.num_edges:,}"),
+            ("labelled nodes", f"{self.num_labels:,}"),
+            ("isolated nodes", f"{self.isolated_nodes:,}"),
+            ("components", f"{self.components:,}"),
+            ("without a label", f"{self.components_without_label:,} ({self.unreached_nodes:,} nodes)"),
+            ("degree min/median/max", f"{self.degree_min:.4g} / {self.degree_median:.4g} / {self.degree_max:.4g}"),
+        ]
+        if self.homophily is not None:
+            rows.append(("homophily", f"{self.homophily:.3f}"))
+        return pair_table("Graph", [*rows, *(("repaired", note) for note in self.repairs)])
 
     def __str__(self) -> str:
         lines = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from tg_crepe._html import bar_table
 from tg_crepe.graph.communicator import Communicator
 from tg_crepe.inference.labels import Labels
 from tg_crepe.inference.result_table import result_table
@@ -16,6 +17,9 @@ from tg_crepe.solvers.trace import Status, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Classes that a table in a notebook shows.
+_SHOWN = 20
 
 #: The moments of a flow that are kept, as shares of its length.
 _MOMENTS = (0.25, 0.5, 1.0)
@@ -74,6 +78,26 @@ class PropagationResult:
             pandas.DataFrame: With the index :obj:`id`. It shares no memory with the result.
         """
         return result_table(self, ids, class_names)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: how many nodes each class has, and how sure their labels are."""
+        label, reached = self.label, self.reached
+        count = self.prob.size(1)
+        if label.dim() == 2:
+            sizes = ((label == 1) & reached.unsqueeze(1)).sum(dim=0)
+        else:
+            sizes = label[reached].bincount(minlength=count)
+        total, largest = len(self.prob), max(int(sizes.max()), 1)
+        rows = [(f"class {place}", f"{int(size):,}", int(size) / largest) for place, size in enumerate(sizes[:_SHOWN])]
+        if count > _SHOWN:
+            rows.append((f"and {count - _SHOWN} more", "", 0.0))
+        mean = float(self.certainty[self.pseudo_mask].double().mean()) if bool(self.pseudo_mask.any()) else 0.0
+        rows.append(("mean certainty", f"{mean:.2f}", mean))
+        unreached = int((~reached).sum())
+        if unreached:
+            rows.append(("out of reach", f"{unreached:,}", unreached / total))
+        wrong = "" if self.expected_error is None else f", wrong labels to expect: {self.expected_error}"
+        return bar_table(f"{total:,} nodes, {int(self.pseudo_mask.sum()):,} pseudo-labels, {self.status}{wrong}", rows)
 
 
 def blank_result(labels: Labels, reached: Tensor, dtype: torch.dtype) -> PropagationResult:

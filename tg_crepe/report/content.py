@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ class RunContent:
         final (dict): The metrics of the last model.
         graph (tuple, optional): Edges, weights and the number of nodes.
         thumbnails (tuple, optional): Nodes and their images.
+        snippets (dict, optional): The beginnings of texts by node. (default: none)
     """
 
     info: dict[str, Any]
@@ -32,6 +33,7 @@ class RunContent:
     final: dict[str, Any]
     graph: tuple[np.ndarray, np.ndarray, int] | None
     thumbnails: tuple[np.ndarray, np.ndarray] | None
+    snippets: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: RunFolder) -> RunContent:
@@ -46,6 +48,12 @@ class RunContent:
             fits = images.ndim == 4 and images.dtype == np.uint8 and node.shape == (len(images),)
             if not fits or (len(node) and not 0 <= node.min() <= node.max() < len(result.ids)):
                 raise damaged_file(run.path / "thumbnails.npz", "its images do not fit the nodes")
+        snippets: dict[int, str] = {}
+        if result is not None and run.has("snippets.npz"):
+            node, text = run.read_snippets()
+            snippets = {int(place): str(words) for place, words in zip(node, text, strict=False)}
+            if node.shape != text.shape or not all(0 <= place < len(result.ids) for place in snippets):
+                raise damaged_file(run.path / "snippets.npz", "its texts do not fit the nodes")
         return cls(
             info=run.info,
             result=result,
@@ -54,6 +62,7 @@ class RunContent:
             final=_read_final(run),
             graph=graph,
             thumbnails=thumbnails if thumbnails is not None and len(thumbnails[0]) else None,
+            snippets=snippets,
         )
 
     @cached_property

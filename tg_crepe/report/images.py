@@ -8,19 +8,21 @@ from tg_crepe.report.content import RunContent
 from tg_crepe.report.sprite import Sprite
 from tg_crepe.runs.kept_nodes import suggest_nodes
 
-#: Images in a row, and classes that are shown.
-_ROW, _CLASSES = 8, 30
+#: Images in a row, texts in a list, and classes that are shown.
+_ROW, _TEXTS, _CLASSES = 8, 4, 30
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One node in a row of images: its name, its guess, its certainty, and where its image is (None: it has none)."""
+    """One node in a row of images or texts: its name, its guess, its certainty, where its image is (None: it has none)
+    and how its text begins (blank: it has none)."""
 
     id: str
     guess: str
     certainty: str
     style: str | None
     wrong: bool
+    text: str = ""
 
     @property
     def words(self) -> str:
@@ -31,7 +33,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """The most and the least certain images of a class."""
+    """The most and the least certain images or texts of a class."""
 
     name: str
     most: list[Tile]
@@ -39,11 +41,13 @@ class ClassRow:
 
 
 def class_rows(content: RunContent, sprite: Sprite | None) -> list[ClassRow]:
-    """For every class the pseudo-labelled images that are the most and the least certain, of those that were kept."""
+    """For every class the pseudo-labelled images, or texts, that are the most and the least certain, of those kept."""
     result = content.result
-    if result is None or sprite is None:
+    shown = content.snippets if sprite is None else sprite.place
+    if result is None or not shown:
         return []
-    node = np.array(sorted(sprite.place))
+    most_of_row = _ROW if sprite is not None else _TEXTS
+    node = np.array(sorted(shown))
     node = node[content.pseudo[node]]
     rows = []
     for place, name in enumerate(content.names[:_CLASSES]):
@@ -54,7 +58,7 @@ def class_rows(content: RunContent, sprite: Sprite | None) -> list[ClassRow]:
             members = node[result.label[node] == place]
             certainty = result.certainty[members]
         order = members[np.argsort(-certainty, kind="stable")]
-        count = min(_ROW, len(order) // 2)
+        count = min(most_of_row, len(order) // 2)
         if len(order) == 1:
             count = 1
         most, least = order[:count], order[::-1][:count] if len(order) > 1 else order[:0]
@@ -82,6 +86,7 @@ def _tiles(content: RunContent, sprite: Sprite | None, nodes: np.ndarray) -> lis
             certainty=f"{float(result.certainty[node]):.2f}",
             style=None if sprite is None else sprite.style(int(node)),
             wrong=bool(content.judged[node] and not content.correct[node]),
+            text=content.snippets.get(int(node), ""),
         )
         for node in nodes
     ]

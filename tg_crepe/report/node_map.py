@@ -47,6 +47,7 @@ def map_data(content: RunContent, sprite: Sprite | None) -> dict[str, Any]:
         "labels": labels,
         "moments": moments,
         "layouts": _layouts(result, node, flow),
+        "text": [content.snippets.get(int(i), "") for i in node] if content.snippets else None,
         "thumb": [-1 if sprite is None else sprite.place.get(int(i), -1) for i in node],
         "columns": 0 if sprite is None else sprite.columns,
         "classes": content.names,

@@ -82,6 +82,7 @@ def _render(content: RunContent, name: str) -> str:
         health=_health(content),
         map=None if content.result is None else map_data(content, sprite),
         sprite=sprite,
+        num_texts=len(content.snippets),
         rows=class_rows(content, sprite),
         num_classes=len(content.names),
         next=next_to_label(content, sprite),

@@ -25,7 +25,7 @@ from tg_crepe.runs.command_line import current_command_line
 FORMAT = 1
 
 _INFO = "run.json"
-_FILES = (_INFO, "trace.csv", "metrics.csv", "result.npz", "graph.npz", "thumbnails.npz")
+_FILES = (_INFO, "trace.csv", "metrics.csv", "result.npz", "graph.npz", "thumbnails.npz", "snippets.npz")
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "numba", "scikit-learn")
 
 #: A cell of a table: what was not measured is None.
@@ -78,7 +78,8 @@ class RunFolder:
         run.json        command, its line, settings, seed, versions, status
         trace.csv       one row per step of the solver     metrics.csv     one row per epoch
         result.npz      pseudo-labels (RunResult)          graph.npz       edge_index, edge_weight, num_nodes
-        thumbnails.npz  node, images                       checkpoint/     what the trainer resumes from
+        thumbnails.npz  node, images                       snippets.npz    node, text
+        checkpoint/     what the trainer resumes from
 
     .. code-block:: python
 
@@ -239,6 +240,15 @@ class RunFolder:
         """The nodes that have an image, and their images."""
         arrays = self._read_arrays("thumbnails.npz", ("node", "images"))
         return arrays["node"], arrays["images"]
+
+    def write_snippets(self, node: Any, text: Sequence[str]) -> None:
+        """Keeps the beginnings of the texts of some nodes."""
+        self._write_arrays("snippets.npz", {"node": _array(node), "text": np.array(list(text), dtype=np.str_)})
+
+    def read_snippets(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes that have a text, and the beginnings of their texts."""
+        arrays = self._read_arrays("snippets.npz", ("node", "text"))
+        return arrays["node"], arrays["text"]
 
     def has(self, name: str) -> bool:
         """Whether the run has a file, such as :obj:`"thumbnails.npz"`."""

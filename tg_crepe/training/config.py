@@ -48,6 +48,8 @@ class TrainingConfig:
         flip (bool, optional): Whether an image may be mirrored. (default: :obj:`True`)
         mixup_alpha (float, optional): The parameter of :func:`~tg_crepe.training.mixup`.
             (default: :obj:`None`, no mixup)
+        fine_tune (bool, optional): Whether a pretrained backbone (``timm:NAME``) learns too; without, its features are
+            computed once, and only a linear head on them learns, without augmentation. (default: :obj:`False`)
         num_samples (int, optional): The number of augmented samples of an image in a step, see
             :func:`~tg_crepe.training.multi_sample`. (default: :obj:`1`)
         seed (int, optional): The seed of first weights, order, augmentation and dropout. (default: :obj:`0`)
@@ -73,6 +75,7 @@ class TrainingConfig:
     augmentation: str = "weak"
     flip: bool = True
     mixup_alpha: float | None = None
+    fine_tune: bool = False
     num_samples: int = 1
     seed: int = 0
 

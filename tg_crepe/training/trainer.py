@@ -24,6 +24,7 @@ from tg_crepe.training.config import TrainingConfig
 from tg_crepe.training.features import NetworkView
 from tg_crepe.training.judge import Judge
 from tg_crepe.training.loss import HybridLoss
+from tg_crepe.training.pretrained import is_pretrained, load_pretrained
 from tg_crepe.training.processes import from_main_process, mean_over_processes, progress, share_buffers
 from tg_crepe.training.sampler import MixedBatch, MixedBatchSampler, seeded_epoch
 from tg_crepe.training.setup import check_fit, default_callbacks, initial_state, make_network, make_optimizer
@@ -70,7 +71,8 @@ class HybridTrainer:
         dataset (ImageDataset): The images. Labels outside ``train_mask`` and those of test images only reach the log.
         train_mask (LabelSplit or torch.Tensor): Which training images are labelled: a split, or bool of shape
             :obj:`[len(dataset.train)]`.
-        backbone (str or torch.nn.Module, optional): A name of :func:`~tg_crepe.nn.get_backbone`, or a network with
+        backbone (str or torch.nn.Module, optional): A name of :func:`~tg_crepe.nn.get_backbone`, a pretrained network
+            (``timm:NAME``, ``torchvision:NAME``, frozen unless :obj:`config.fine_tune`), or a network with
             :obj:`features(x)` and :obj:`head(features)`. (default: :obj:`"small_cnn"`)
         source (str, EnergyModel, callable or LabelSource, optional): What gives the pseudo-labels, see
             :func:`~tg_crepe.training.resolve_source`. (default: :obj:`"crepe"`)
@@ -95,6 +97,8 @@ class HybridTrainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.config = settings = TrainingConfig() if config is None else config
+        if is_pretrained(backbone):
+            dataset, backbone = load_pretrained(str(backbone), dataset, settings.fine_tune, settings.seed)
         self.dataset, self._judge = dataset, Judge(dataset)
         self.source = resolve_source(source, settings.k)
         self.data = initial_state(dataset, train_mask)  # without the truth of unlabelled images

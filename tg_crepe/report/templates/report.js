@@ -79,7 +79,7 @@
   const redraw = () => { if (!frame) frame = requestAnimationFrame(draw); };
 
   function describe(i) {
-    const lines = [map.ids[i], `${map.labelled[i] ? "given label" : "pseudo-label"}: ${map.guess[i]}`];
+    const lines = [map.ids[i], ...(map.text && map.text[i] ? [map.text[i]] : []), `${map.labelled[i] ? "given label" : "pseudo-label"}: ${map.guess[i]}`];
     if (!map.labelled[i]) lines.push(`certainty ${(map.certainty[i] / 100).toFixed(2)}`);
     if (map.truth && map.truth[i] !== null && !map.right[i]) lines.push(`wrong, the truth is ${map.truth[i]}`);
     return lines;

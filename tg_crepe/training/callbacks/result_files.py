@@ -70,4 +70,5 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data) -> None:
     if propagation is not None and len(propagation.trace):
         run.write_trace(propagation.trace)
     node = nodes_with_image(len(train), suggested)
-    run.write_thumbnails(node, dataset.fetch(train[node]))
+    pictures = getattr(dataset, "pictures", None) or dataset  # the images of features, where there are some
+    run.write_thumbnails(node, pictures.fetch(train[node]))

@@ -1,0 +1,126 @@
+"""How long an embedding takes beside a bare loop over the same model, and whether killing it changes a bit.
+
+    python benchmarks/embedding.py                     # 10,000 CIFAR-10 images in files; results/embedding.md
+    python benchmarks/embedding.py --count 1000 --out some/folder
+
+The images are those of ``cifar10_subset`` (TG_CREPE_DATA), written as PNG files into a folder that is gone afterwards.
+The model is ``--model`` at ``--size`` pixels. Loop and command take turns on blocks of the images, so that other work
+on the machine meets both. Then the command is killed ``--kills`` times at random moments, given again, and the file
+compared with that of a run that was left alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from shared import machine
+from shared.features import data_folder
+
+from tg_crepe.datasets import load_cifar10_subset
+from tg_crepe.embed import embed, get_encoder
+
+#: Images that loop and command take in turn.
+TURN = 512
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="images in the folder")
+    parser.add_argument("--turns", type=int, default=4, help=f"blocks of {TURN} images for the comparison with a loop")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--model", default="timm:tf_efficientnet_lite0")
+    parser.add_argument("--size", type=int, default=128, help="pixels a side that the network sees")
+    parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
+    return parser.parse_args(arguments)
+
+
+def write_folder(folder: Path, count: int) -> list[Path]:
+    """So many images as PNG files."""
+    dataset = load_cifar10_subset(data_folder())
+    folder.mkdir()
+    paths = [folder / f"{place:05d}.png" for place in range(min(count, len(dataset)))]
+    for path, image in zip(paths, dataset.images, strict=False):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    return paths
+
+
+def compare_with_loop(paths: list[Path], options: argparse.Namespace) -> tuple[float, float, float]:
+    """Images a second of a bare loop and of the command, and the largest difference of their features."""
+    encoder = get_encoder(options.model, size=options.size)
+    seconds, difference = {"loop": 0.0, "embed": 0.0}, 0.0
+    for turn in range(options.turns):
+        part = paths[turn * TURN : (turn + 1) * TURN]
+        start = time.perf_counter()
+        rows = []
+        with torch.inference_mode():
+            for first in range(0, len(part), encoder.batch_size):
+                batch = [
+                    encoder.transform(Image.open(path).convert("RGB")) for path in part[first:][: encoder.batch_size]
+                ]
+                rows.append(encoder.network(torch.stack(batch).to(memory_format=torch.channels_last)))
+        middle = time.perf_counter()
+        x = embed([str(path) for path in part], encoder).x
+        seconds["loop"] += middle - start
+        seconds["embed"] += time.perf_counter() - middle
+        difference = max(difference, float(np.abs(torch.cat(rows).numpy() - x).max()))
+    done = min(options.turns * TURN, len(paths))
+    return done / seconds["loop"], done / seconds["embed"], difference
+
+
+def run_embed(folder: Path, out: Path, options: argparse.Namespace, kill_after: float | None = None) -> bool:
+    """The command in a process of its own; whether it came to its end."""
+    line = [sys.executable, "-m", "tg_crepe", "embed", str(folder), "-o", str(out), "--model", options.model]
+    with subprocess.Popen(
+        [*line, "--size", str(options.size)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as run:
+        try:
+            return run.wait(kill_after) == 0
+        except subprocess.TimeoutExpired:
+            run.kill()
+            return False
+
+
+def main() -> None:
+    options = parse_arguments()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "images")
+        paths = write_folder(folder, options.count)
+        loop, ours, difference = compare_with_loop(paths, options)
+        start = time.perf_counter()
+        assert run_embed(folder, Path(place, "whole.npz"), options), "the command failed"
+        seconds, usage = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        draw, ended = random.Random(0), 0
+        for _ in range(options.kills):
+            ended += run_embed(
+                folder, Path(place, "killed.npz"), options, kill_after=draw.uniform(0.2, 0.9) * seconds / 2
+            )
+        assert run_embed(folder, Path(place, "killed.npz"), options) or ended
+        same = Path(place, "killed.npz").read_bytes() == Path(place, "whole.npz").read_bytes()
+    rows = [
+        f"| images | {len(paths):,} PNG files of 32 x 32, {options.model} at {options.size} pixels |",
+        f"| whole command | {seconds / 60:.1f} minutes, {usage.ru_utime / 60:.1f} of a core's |",
+        f"| memory at most | {usage.ru_maxrss / 1024:.0f} MB |",
+        f"| bare loop | {loop:.1f} images a second |",
+        f"| the same by `embed` | {ours:.1f} images a second, {loop / ours:.2f} of the loop's time |",
+        f"| largest difference of a feature | {difference:.1e} |",
+        f"| killed {options.kills} times and resumed | {'the same bytes' if same else 'ANOTHER FILE'} |",
+    ]
+    text = "\n".join(["# From files to features", "", f"`python benchmarks/embedding.py`, {os.cpu_count()} cores", ""])
+    text += "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n"
+    print(text)
+    machine.write_text(text, options.out / "embedding.md")
+
+
+if __name__ == "__main__":
+    main()
