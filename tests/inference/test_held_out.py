@@ -83,11 +83,13 @@ def test_order_of_nodes_and_names_of_classes_do_not_matter(seed):
     names = torch.from_numpy(np.random.default_rng(seed).permutation(3))
     moved = LabelTask(task.graph.reorder(order), task.sign[order][:, names], False, names, 3)
     evidence = loose_resolvent(task.graph, task.sources, 0.9, 1e-3)
-    assert torch.equal(_deal(moved, evidence[order][:, names]), _deal(task, evidence)[order])
+    assert torch.equal(_deal(moved, evidence[order][:, names], False), _deal(task, evidence, False)[order])
     one, other = (leave_out(t, [0.05, 0.2], deal_labels(t, 0.2)) for t in (task, moved))
-    old = order[_deal(moved, evidence[order][:, names]) >= 0]  # the nodes that the moved task judges, in its order
+    old = order[
+        _deal(moved, evidence[order][:, names], False) >= 0
+    ]  # the nodes that the moved task judges, in its order
     place = torch.full((150,), -1)
-    place[(_deal(task, evidence) >= 0).nonzero().view(-1)] = torch.arange(one.y.numel())
+    place[(_deal(task, evidence, False) >= 0).nonzero().view(-1)] = torch.arange(one.y.numel())
     assert torch.equal(names[other.y], one.y[place[old]])
     torch.testing.assert_close(other.prob, one.prob[:, place[old]][:, :, names], atol=1e-10, rtol=0)
     torch.testing.assert_close(other.found, one.found[:, names], atol=1e-12, rtol=0)
@@ -96,7 +98,7 @@ def test_order_of_nodes_and_names_of_classes_do_not_matter(seed):
 def test_labels_are_dealt_round_and_round_by_their_evidence():
     task, _ = make_task((7, 4, 12))
     evidence = torch.rand(150, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    part = _deal(task, evidence)
+    part = _deal(task, evidence, False)
     assert torch.equal(part >= 0, task.labelled)
     for c, count in enumerate((7, 4, 12)):
         members = (task.y == c).nonzero().view(-1)
@@ -106,7 +108,7 @@ def test_labels_are_dealt_round_and_round_by_their_evidence():
 
 def test_labels_with_equal_evidence_are_dealt_too():
     task, _ = make_task((5, 4, 6))
-    part = _deal(task, torch.ones_like(task.sign))
+    part = _deal(task, torch.ones_like(task.sign), False)
     assert [sorted(part[task.y == c].tolist()) for c in range(3)] == [
         [0, 1, 2, 3, 4],
         [0, 1, 2, 3],

@@ -18,7 +18,7 @@ def head_evidence(x: Tensor, y: Tensor, mask: Tensor, num_classes: int, placemen
 
     Unlabelled rows have the mean of the heads without one part of the labels and of the one that knows all, labelled
     ones what the head says that did not know their label; the only label of a class is never left out, and has no
-    opinion (NaN).
+    opinion (NaN). Where no class has two labels nothing says what a head is worth: no row has an opinion.
 
     Args:
         x (torch.Tensor): Features, of shape :obj:`[num_nodes, num_features]`.
@@ -32,6 +32,8 @@ def head_evidence(x: Tensor, y: Tensor, mask: Tensor, num_classes: int, placemen
     """
     target = F.one_hot(torch.where(mask, y, 0), num_classes).to(x.dtype)
     part = deal_folds(y, mask, _FOLDS, seed=0)
+    if not bool((part >= 0).any()):
+        return torch.full_like(target, torch.nan)
     left = [part == number for number in range(_FOLDS) if bool((part == number).any())]
 
     def say(known: Tensor) -> Tensor:

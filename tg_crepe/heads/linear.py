@@ -14,8 +14,8 @@ from tg_crepe._files import atomic_file
 from tg_crepe.graph.metric import Placement
 from tg_crepe.typing import OptTensor
 
-#: The inverse of the penalty, for features of unit mean square: of 1, 10, 100 and 1,000 the best on 25 families of data,
-#: and no worse than the one that left-out labels choose.
+#: The inverse of the penalty, for features of unit mean square: of 1, 10, 100 and 1,000 the best on 25 families of
+#: data, and no worse than the one that left-out labels choose.
 _INVERSE_PENALTY = 100.0
 
 #: Iterations of L-BFGS at most, the steps that it remembers, and the largest slope at which it ends.
@@ -26,7 +26,7 @@ class LinearHead:
     r"""A linear model on features, trained on soft labels: multinomial logistic regression.
 
     .. math::
-        \min_{A, b} \; \sum_i a_i\, \mathrm{CE}(P_i, \mathrm{softmax}(A x_i + b)) + \frac{1}{2C} \|A\|^2, \qquad C = 100,
+        \min_{A, b} \; \sum_i a_i\, \mathrm{CE}(P_i, \mathrm{softmax}(A x_i + b)) + \frac{1}{2C} \|A\|^2, \quad C = 100,
 
     where :math:`P_i` are soft labels and :math:`a_i` what a row counts, such as its certainty. The features stand where
     the graph has them (:class:`~tg_crepe.graph.metric.Placement`: as they are, of unit length, or with standardised
@@ -76,7 +76,9 @@ class LinearHead:
         if not bool((weight >= 0).all()) or not float(weight.sum()) > 0:
             raise ValueError("'row_weight' must be >= 0 and not all 0, got other values")
         placement = placement or Placement("euclidean")
-        head = cls(placement, *_standing(placement.place(x)), *_empty(x, target))
+        weights = _empty(x, target)
+        centre, size = _standing(placement.place(x))
+        head = cls(placement, centre.to(weights[0]), size, *weights)
         head._train(x, target, weight)
         return head
 
@@ -102,7 +104,7 @@ class LinearHead:
             fit = weight @ F.cross_entropy(F.linear(rows, matrix, slope[cut:]), target, reduction="none")
             # Over the sum of the weights, so that the slope at which the search ends is that of a row.
             value = (fit + matrix.square().sum() / (2 * _INVERSE_PENALTY)) / total
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
             return value
 
         with torch.enable_grad():
@@ -155,10 +157,9 @@ class LinearHead:
 
 def _standing(placed: Tensor) -> tuple[Tensor, float]:
     """The mean of the rows and the root of their mean square about it."""
-    dtype = placed.dtype if placed.dtype in (torch.float32, torch.float64) else torch.float32
     centre = placed.double().mean(dim=0)
     square = float(sum((part.double() - centre).square().sum() for part in placed.split(1 << 14))) / len(placed)
-    return centre.to(dtype), math.sqrt(square) or 1.0
+    return centre, math.sqrt(square) or 1.0
 
 
 def _empty(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

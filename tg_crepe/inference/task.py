@@ -30,6 +30,7 @@ class LabelTask:
             :obj:`[num_kept]`. (default: :obj:`None`, none)
         evidence (torch.Tensor, optional): What somebody else says of the nodes, as far as labels trust it: soft labels
             in double precision, of the shape of ``sign``. (default: :obj:`None`, nobody)
+        spread_evidence (bool): Whether the evidence of a node speaks for its neighbours too. (default: :obj:`True`)
     """
 
     graph: CanonicalGraph
@@ -41,6 +42,12 @@ class LabelTask:
     observers: tuple[FlowObserver, ...] = ()
     snapshot_rows: OptTensor = None
     evidence: OptTensor = None
+    spread_evidence: bool = True
+
+    @property
+    def spread(self) -> OptTensor:
+        """The evidence as far as it speaks for neighbours; :obj:`None` where it does not."""
+        return self.evidence if self.spread_evidence else None
 
     @property
     def num_classes(self) -> int:
@@ -96,6 +103,7 @@ class Solution:
         rate (float, optional): The screening rate of the diffusion that it began with, where there was one.
         snapshots (Snapshots, optional): What was kept along the flow, where there was one.
         judgement (Judgement, optional): What labels that were left out say of it, where the model has asked them.
+        evidence_trust (float): The exponent of the evidence of the task in the scores. (default: :obj:`1.0`)
     """
 
     u: Tensor
@@ -105,6 +113,7 @@ class Solution:
     rate: float | None = None
     snapshots: Snapshots | None = None
     judgement: Judgement | None = None
+    evidence_trust: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ class EnergyModel(BaseTransform, ABC):
         observers: Sequence[FlowObserver] = (),
         snapshot_nodes: OptTensor | np.ndarray = None,
         prior: OptTensor | np.ndarray = None,
+        spread_prior: bool = True,
     ) -> PropagationResult:
         r"""Infers pseudo-labels; the first four arguments are in the order of PyG's
         :class:`~torch_geometric.nn.models.LabelPropagation`.
@@ -140,6 +141,9 @@ class EnergyModel(BaseTransform, ABC):
                 findings, any entry). It is trusted as far as the labels agree with it
                 (:func:`~tg_crepe.inference.evidence.weigh_prior`), so at labelled nodes it must not have been made from
                 their own labels: out of fold, or NaN. (default: :obj:`None`, nobody)
+            spread_prior (bool, optional): Whether the evidence of a node speaks for its neighbours too. Not that of a
+                model of the very features that the graph was made of: it errs in whole regions, and its neighbours know
+                nothing that it does not. (default: :obj:`True`)
         """
         labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
         start = read_array("u0", u0)
@@ -157,7 +161,7 @@ class EnergyModel(BaseTransform, ABC):
             return graph, notes
 
         kept = read_array("snapshot_nodes", snapshot_nodes)
-        return self.infer(labels, read_graph, start, observers, kept, evidence)
+        return self.infer(labels, read_graph, start, observers, kept, evidence, spread_prior)
 
     def forward(self, data: Data) -> Data:
         """Adds the pseudo-labels to ``data``."""
@@ -185,6 +189,7 @@ class EnergyModel(BaseTransform, ABC):
         observers: Sequence[FlowObserver] = (),
         snapshot_nodes: OptTensor = None,
         prior: OptTensor = None,
+        spread_prior: bool = True,
     ) -> PropagationResult:
         """Solves on the part of a graph that labels reach, and writes the answer for all nodes.
 
@@ -196,6 +201,7 @@ class EnergyModel(BaseTransform, ABC):
             observers (sequence, optional): See :meth:`propagate`.
             snapshot_nodes (torch.Tensor, optional): See :meth:`propagate`.
             prior (torch.Tensor, optional): See :meth:`propagate`.
+            spread_prior (bool, optional): See :meth:`propagate`.
         """
         graph, notes = read_graph()
         communicator, dtype = graph.communicator, graph.edge_weight.dtype
@@ -203,14 +209,15 @@ class EnergyModel(BaseTransform, ABC):
         inside = reached & (graph.degree > 0)
         usable = labels.usable(inside, communicator)
         notes += _label_notes(labels, int(communicator.sum((~reached).sum())), usable)
-        task = None
+        task, trust = None, None
         if bool(usable.any()):
             task, nodes = _restrict_task(graph, labels, inside, usable, u0)
             task = replace(task, observers=tuple(observers), snapshot_rows=_rows_of(nodes, snapshot_nodes))
             several = task.num_classes > 1 or task.multi_label
             if prior is not None and several:
-                task, trust = _with_evidence(task, prior[nodes], self.prior_trust)
-                notes += [f"'prior' contradicts the labels and is ignored (trust {trust:.2f})"] * (trust < IGNORED)
+                task, trust = self._with_evidence(task, prior[nodes], spread_prior)
+                if trust < IGNORED and communicator.rank == 0:
+                    _warn(f"'prior' contradicts the labels and is ignored (trust {trust:.2f})", GraphWarning)
         del graph  # nothing but the task is needed from here on
         if notes and communicator.rank == 0:
             _warn("; ".join(notes), GraphWarning)
@@ -224,6 +231,7 @@ class EnergyModel(BaseTransform, ABC):
             # Only now: memory peaks during the solve.
             result = blank_result(labels, reached, dtype)
             write_solution(result, task, solution, self._soft_labels(task, solution), nodes)
+            result.prior_trust = None if trust is None else trust * solution.evidence_trust
             if solution.status != "converged" and communicator.rank == 0:
                 _warn(f"{type(self).__name__} ended with status {solution.status!r}", ConvergenceWarning)
         result = result or blank_result(labels, reached, dtype)
@@ -250,6 +258,14 @@ class EnergyModel(BaseTransform, ABC):
             tied = f"a class misses its volume by {missed} of {task.graph.total_nodes} nodes, whose scores are tied"
             _warn(tied, ConvergenceWarning)
         return replace(solution, score=score)
+
+    def _with_evidence(self, task: LabelTask, prior: Tensor, spread: bool) -> tuple[LabelTask, float]:
+        """The task with evidence for all classes of the user, of its nodes, and how far it is trusted."""
+        task = replace(task, spread_evidence=spread)
+        # A pool asks the labels itself, how far evidence that stays where it is goes beside its other opinions.
+        trust = 1.0 if self.prior_trust is None and not spread and self._pools_evidence(task) else self.prior_trust
+        evidence, trust = weigh_prior(task, prior[:, task.classes], trust)
+        return replace(task, evidence=evidence), trust
 
     def _pools_evidence(self, task: LabelTask) -> bool:
         """Whether the scores of the model hold the evidence of the task already; else the two are multiplied."""
@@ -294,12 +310,6 @@ def _restrict_task(
     sign = labels.sign[nodes][:, columns].to(dtype)
     start = None if u0 is None else u0[nodes][:, columns].to(dtype)
     return LabelTask(part, sign, labels.multi_label, columns, labels.num_classes, start), nodes
-
-
-def _with_evidence(task: LabelTask, prior: Tensor, trust: float | None) -> tuple[LabelTask, float]:
-    """The task with evidence for all classes of the user, of its nodes, and how far it is trusted."""
-    evidence, trust = weigh_prior(task, prior[:, task.classes], trust)
-    return replace(task, evidence=evidence), trust
 
 
 def _rows_of(nodes: Tensor, wanted: OptTensor) -> OptTensor:

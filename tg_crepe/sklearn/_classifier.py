@@ -15,7 +15,9 @@ from tg_crepe._checks import check_choice, check_count
 from tg_crepe.graph import canonical_graph, knn_graph
 from tg_crepe.graph.knn import neighbor_weight
 from tg_crepe.graph.metric import METRICS, Placement, find_placement
+from tg_crepe.heads import LinearHead, head_evidence
 from tg_crepe.inference.extension import extend_soft_labels
+from tg_crepe.inference.pool import log_opinion
 from tg_crepe.models import EnergyModel
 from tg_crepe.sklearn._neighbors import choose_sparse, nearest, place
 from tg_crepe.sklearn._targets import labelled_rows, read_targets
@@ -23,6 +25,9 @@ from tg_crepe.warnings import GraphWarning
 
 #: Where the graph comes from.
 AFFINITIES = ("knn", "precomputed")
+
+#: Models of the features beside the graph.
+HEADS = ("linear",)
 
 
 class GraphClassifier(ClassifierMixin, BaseEstimator):
@@ -38,22 +43,29 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
     unlabeled: Any
     random_state: Any
 
+    #: The model of the features beside the graph, for classes that have none as a parameter.
+    head: str | None = None
+
     @abstractmethod
     def _energy_model(self) -> EnergyModel:
         """The model with the parameters of the estimator."""
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> GraphClassifier:
+    def fit(self, X: Any, y: Any, prior: Any = None, **fit_params: Any) -> GraphClassifier:
         """Infers the labels of the unlabelled rows.
 
         Args:
             X (array-like or sparse matrix): Features of shape (n_samples, n_features); with
                 ``affinity="precomputed"`` the weights of a graph, of shape (n_samples, n_samples).
             y (array-like): Labels of shape (n_samples,), the marker ``unlabeled`` where there is none.
+            prior (array-like, optional): Soft evidence, such as the probabilities of a zero-shot model: of shape
+                (n_samples, n_classes), columns in the order of the sorted classes, a row of NaN where there is no
+                opinion. It is trusted as far as the labels agree with it, and takes the place of the head's.
+                (default: :obj:`None`)
             **fit_params: Nothing; ``sample_weight`` is refused, since the energy has no weight a row.
         """
         if fit_params:
             raise TypeError(
-                f"fit() of {type(self).__name__} takes X and y alone, got {', '.join(map(repr, fit_params))}: "
+                f"fit() of {type(self).__name__} takes X, y and prior alone, got {', '.join(map(repr, fit_params))}: "
                 "the energy has no weight a row; leave rows unlabelled instead"
             )
         self._check_params()
@@ -71,13 +83,31 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             points = place(X, self.metric_, self.factor_)
             graph, weight = self._make_graph(X, points, placement)
         y_node = torch.from_numpy(target)
-        result = model.propagate(y_node, graph, y_node >= 0, weight, num_classes=len(self.classes_))
+        evidence = self._read_prior(prior, len(target))
+        features = None
+        if not precomputed and self.head is not None and not sparse.issparse(X):
+            features = torch.from_numpy(np.ascontiguousarray(X))
+            if evidence is None and len(self.classes_) > 1:
+                evidence = head_evidence(features, y_node, y_node >= 0, len(self.classes_), placement)
+        with warnings.catch_warnings():
+            if prior is None:  # nobody has to know that the head is not trusted
+                warnings.filterwarnings("ignore", "'prior' contradicts the labels", GraphWarning)
+            labelled = y_node >= 0
+            result = model.propagate(
+                y_node, graph, labelled, weight, len(self.classes_), prior=evidence, spread_prior=prior is not None
+            )
 
         self.status_ = result.status
         self.reached_ = result.reached.numpy()
         self.certainty_ = result.certainty.double().numpy()
         self.label_distributions_ = result.prob.double().numpy()
         self.transduction_ = self._decode(result.label.numpy())
+        self.expected_error_ = None if result.expected_error is None else result.expected_error.value
+        self._head_trust = result.prior_trust if prior is None and result.prior_trust is not None else 0.0
+        self.head_ = None
+        if features is not None:
+            # Rows that no label reaches have no certainty, and take no part.
+            self.head_ = LinearHead.fit(features, result.prob, result.certainty, placement)
         self._rule = model.extension
         self._nodes = np.flatnonzero(self.reached_)  # a new point goes by nodes that know something
         if not precomputed:
@@ -99,11 +129,18 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         prob = torch.from_numpy(self.label_distributions_[self._nodes])
+        equal: Any = False
         if self.affinity == "precomputed":
             neighbor, weight = _listed(sparse.csr_array(X)[:, self._nodes])
         else:
-            neighbor, weight = self._join(place(X, self.metric_, self.factor_))
-        return extend_soft_labels(prob, torch.from_numpy(neighbor), torch.from_numpy(weight), self._rule).numpy()
+            neighbor, weight, equal = self._join(place(X, self.metric_, self.factor_))
+        known = extend_soft_labels(prob, torch.from_numpy(neighbor), torch.from_numpy(weight), self._rule).numpy()
+        if self.head_ is None or sparse.issparse(X):
+            return np.asarray(known)
+        # The neighbours and the head, as far as the labels trust a head.
+        head = log_opinion(self.head_(torch.from_numpy(np.ascontiguousarray(X))).double())
+        both = torch.softmax(log_opinion(torch.from_numpy(known)) + self._head_trust * head, dim=1).numpy()
+        return np.asarray(np.where(equal, known, both))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy on the rows of ``y`` that are labelled; rows with the marker are left out."""
@@ -111,7 +148,20 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
         return float(super().score(_safe_indexing(X, rows), _safe_indexing(y, rows), weight))
 
+    def _read_prior(self, prior: Any, rows: int) -> torch.Tensor | None:
+        """Soft evidence as a tensor, which the model checks further."""
+        if prior is None:
+            return None
+        values = np.asarray(prior, dtype=np.float64)
+        if values.shape != (rows, len(self.classes_)):
+            raise ValueError(
+                f"'prior' must be of shape (n_samples, n_classes) = {(rows, len(self.classes_))}, got {values.shape}"
+            )
+        return torch.from_numpy(values)
+
     def _check_params(self) -> None:
+        if self.head is not None:
+            check_choice("head", self.head, HEADS)
         check_count("n_neighbors", self.n_neighbors)
         check_choice("metric", self.metric, METRICS)
         check_choice("affinity", self.affinity, AFFINITIES)
@@ -150,12 +200,13 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
         graph, _ = canonical_graph(directed, _gaussian(distance).reshape(-1).to(_dtype(X)), len(neighbor))
         return torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1), graph.edge_weight.repeat(2)
 
-    def _join(self, queries: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The edges of new points, with weights as in the graph; an equal of a node goes by its equals alone."""
+    def _join(self, queries: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The edges of new points, with weights as in the graph; an equal of a node goes by its equals alone, and which
+        points are such."""
         neighbor, distance = nearest(self._points, queries, min(self.n_neighbors, self._points.shape[0]))
         equal = distance == 0
-        weight = np.where(equal.any(axis=1, keepdims=True), equal, _gaussian(distance).numpy())
-        return neighbor, weight
+        some = equal.any(axis=1, keepdims=True)
+        return neighbor, np.where(some, equal, _gaussian(distance).numpy()), some
 
     def _clipped(self, most: int) -> int:
         if self.n_neighbors > most:

@@ -10,12 +10,14 @@ class CrepeClassifier(GraphClassifier):
     r"""Semi-supervised classification by the normalised 1-Laplacian energy, with scikit-learn's interface.
 
     Fitting makes the graph of the nearest neighbours and infers the labels of the unlabelled rows with
-    :class:`~tg_crepe.CrepePropagation`. A new point takes the weighted median of its neighbours,
+    :class:`~tg_crepe.CrepePropagation`, with a linear model of the features as evidence. A new point takes the weighted
+    median of its neighbours,
 
     .. math::
         \mathbf{v}(x) = \arg\min_{\mathbf{v}} \sum_j w_{xj} |\mathbf{v} - \mathbf{v}_j|, \qquad v = u/d,
 
-    which minimises the same energy while all else stays.
+    which minimises the same energy while all else stays, times what the linear model says of it, as far as labels
+    trust that.
 
     .. code-block:: python
 
@@ -35,6 +37,11 @@ class CrepeClassifier(GraphClassifier):
             (default: :obj:`-1`)
         class_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.CrepePropagation`.
             (default: :obj:`"labels"`)
+        head (str, optional): :obj:`"linear"`, a linear model of the features beside the graph: what it says of the
+            rows, out of fold, is evidence that is trusted as far as the labels agree with it. Trained on the soft
+            labels of all rows (:class:`~tg_crepe.heads.LinearHead`) it has a word for new points too, as far as it is
+            trusted. :obj:`None`: the graph alone. Not for sparse features, nor with a given graph.
+            (default: :obj:`"linear"`)
         sampling (str, optional): See :class:`~tg_crepe.CrepePropagation`. (default: :obj:`"auto"`)
         bind_volume (str or torch.Tensor, optional): See :class:`~tg_crepe.EnergyModel`. (default: :obj:`None`)
         random_state (optional): Taken for the sake of tools that set it; nothing here is random.
@@ -49,6 +56,8 @@ class CrepeClassifier(GraphClassifier):
         metric_ (str): The metric of the graph, :obj:`"euclidean"` or :obj:`"cosine"`; not with a given graph.
         factor_ (numpy.ndarray or None): What the columns are multiplied by where they are standardised, those of new
             points too: one over the standard deviation, 0 for a constant column, of shape (n_features,).
+        head_ (LinearHead or None): The linear model of the features, trained on all soft labels.
+        expected_error_ (float or None): The share of wrong labels to expect among the unlabelled rows.
         status_ (str): How the solver ended, :obj:`"converged"` if all is well.
     """
 
@@ -59,6 +68,7 @@ class CrepeClassifier(GraphClassifier):
         affinity: str = "knn",
         unlabeled: Any = -1,
         class_volume: Any = "labels",
+        head: str | None = "linear",
         sampling: str = "auto",
         bind_volume: Any = None,
         random_state: Any = None,
@@ -68,6 +78,7 @@ class CrepeClassifier(GraphClassifier):
         self.affinity = affinity
         self.unlabeled = unlabeled
         self.class_volume = class_volume
+        self.head = head
         self.sampling = sampling
         self.bind_volume = bind_volume
         self.random_state = random_state

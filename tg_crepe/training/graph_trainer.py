@@ -15,6 +15,7 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.join import GivenGraph, read_graphs, weighted_sum
 from tg_crepe.graph.knn import knn_graph
 from tg_crepe.inference.labels import read_labels
+from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 from tg_crepe.inference.shares import choose_shares
 from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.models.base import EnergyModel
@@ -24,7 +25,6 @@ from tg_crepe.training.graph_config import GraphTrainingConfig
 from tg_crepe.training.graph_evidence import EvidencePool, diffuse_evidence
 from tg_crepe.training.loss import HybridLoss
 from tg_crepe.training.node_network import Loader, MakeOptimizer, NodeNetwork
-from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 from tg_crepe.typing import OptTensor
 from tg_crepe.warnings import GraphWarning
 

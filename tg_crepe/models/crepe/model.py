@@ -203,7 +203,7 @@ class CrepePropagation(EnergyModel):
             backend=self.backend,
         )
         resume = find_checkpoint(task.observers, start.graph)
-        push = None if task.evidence is None else evidence_push(task, start.graph)
+        push = None if task.spread is None else evidence_push(task, start.graph)
         result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume, push=push)
         result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
         return result
@@ -228,8 +228,8 @@ class CrepePropagation(EnergyModel):
         """The flow and the labels near by as one opinion, as far as labels that are left out trust each."""
         loose = replace(self.recipe, start_tol=_LOOSE)
 
-        if task.evidence is not None:
-            part = deal_labels(task, rate, with_single=True)
+        if task.spread is not None:
+            part = deal_labels(task, rate, with_single=True)  # evidence around speaks for the class of a single label
 
         def score_without(rest: LabelTask) -> Tensor:
             # Scale and volumes are those of all labels: what is judged is the start, not how it was set up.

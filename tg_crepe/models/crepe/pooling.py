@@ -19,8 +19,9 @@ from tg_crepe.typing import OptTensor
 #: The residual of the harmonic extensions, with all labels and without some.
 _TOL = 1e-3
 
-#: The exponent of evidence without a label, and about how many labels it takes to move it.
-_EVIDENCE = (1.0, 1.0)
+#: The exponent of evidence without a label, and about how many labels it takes to move it: what has spread is trusted
+#: by then, what has not must earn its trust here.
+_SPREAD, _ALONE = (1.0, 1.0), (0.0, 10.0)
 
 
 def pool_opinions(
@@ -75,7 +76,8 @@ def pool_opinions(
     near = solve_wnll(task, _TOL).score.double()
     doubt = 0.5 * (own_doubt(start.support, task) + _differing(solution.score, near, task))
     others = [] if task.evidence is None else [task.evidence]
-    expected = torch.tensor([1.0, 0.0, *(_EVIDENCE[0] for _ in others)], dtype=torch.float64, device=near.device)
+    prior_exponent, prior_labels = _SPREAD if task.spread_evidence else _ALONE
+    expected = torch.tensor([1.0, 0.0, *(prior_exponent for _ in others)], dtype=torch.float64, device=near.device)
 
     def soften(score: Tensor, doubt: float) -> Tensor:
         return match_confidence(score[free], 1 - doubt, communicator) * score
@@ -89,15 +91,15 @@ def pool_opinions(
 
         def without(rest: LabelTask) -> Tensor:
             around = rest
-            if rest.evidence is not None:
+            if rest.spread is not None:
                 # What the graph says of a node must not be what the evidence says of it: that is an opinion of its own.
                 left = (task.labelled & ~rest.labelled).unsqueeze(1)
-                around = replace(rest, evidence=rest.evidence.masked_fill(left, 1 / rest.num_classes))
+                around = replace(rest, evidence=rest.spread.masked_fill(left, 1 / rest.num_classes))
             return opinions(scale * score_without(around), solve_wnll(rest, _TOL).score.double())
 
         opinion, y = judge_parts(task, part, without)
         worth = label_worth(y, start.volume.share)
-        trust = trust_opinions(opinion, y, worth, expected.tolist(), [1.0, prior, *(_EVIDENCE[1] for _ in others)])
+        trust = trust_opinions(opinion, y, worth, expected.tolist(), [1.0, prior, *(prior_labels for _ in others)])
         doubt = own_doubt(torch.softmax(trust[0] * opinions(scale * start_score, near)[0], dim=1), task)
         trust = torch.cat([torch.ones_like(trust[:1]), trust[1:]])
     own = opinions(soften(solution.score, doubt), near)
@@ -107,7 +109,8 @@ def pool_opinions(
     if bound is not None:
         pooled = match_volumes(pooled, task, bound)[0]
     doubt = own_doubt(torch.softmax(pooled, dim=1), task)
-    return replace(solution, score=pooled, judgement=Judgement(expect_doubt(doubt, worth)))
+    said = float(trust[2]) if others else 1.0
+    return replace(solution, score=pooled, judgement=Judgement(expect_doubt(doubt, worth)), evidence_trust=said)
 
 
 def _differing(one: Tensor, other: Tensor, task: LabelTask) -> float:

@@ -74,7 +74,7 @@ def diffused_start(
     status: Status = "converged"
     x: OptTensor = None
     support: OptTensor = None
-    own = None if task.evidence is None else evidence_source(task)
+    own = None if task.spread is None else evidence_source(task)
     sources = task.sources if own is None else task.sources + own
     source = sources
     for remaining in range(recipe.reweight_rounds, -1, -1):
