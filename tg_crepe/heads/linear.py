@@ -19,7 +19,7 @@ from tg_crepe.typing import OptTensor
 _INVERSE_PENALTY = 100.0
 
 #: Iterations of L-BFGS at most, the steps that it remembers, and the largest slope at which it ends.
-_ITERATIONS, _HISTORY, _SLOPE = 100, 10, 1e-4
+_ITERATIONS, _HISTORY, _SLOPE = 100, 10, 1e-5
 
 
 class LinearHead:

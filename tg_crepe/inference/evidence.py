@@ -127,9 +127,8 @@ def evidence_source(task: LabelTask) -> Tensor:
 
 def _bounded(weight: Tensor, task: LabelTask) -> Tensor:
     """Weights whose sum is at most the number of labels; of findings, column by column."""
-    total, most = task.graph.communicator.sum(weight.sum(dim=0)), task.known_count.sum().double()
-    if task.multi_label:
-        most = task.known_count.double()
+    total = task.graph.communicator.sum(weight.sum(dim=0))
+    most = task.known_count.double() if task.multi_label else task.positive_count.sum().double()
     return weight * (most / total.clamp(min=torch.finfo(total.dtype).tiny)).clamp(max=1)
 
 
