@@ -93,18 +93,14 @@ def estimator(name: str) -> Any:
     """What people use otherwise, with scikit-learn's defaults but for what few labels forbid."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
     from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
     from sklearn.svm import LinearSVC
 
     return {
-        "logistic regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        "linear SVM": lambda: make_pipeline(StandardScaler(), LinearSVC()),
+        "logistic regression": lambda: LogisticRegression(max_iter=1000),
+        "linear SVM": lambda: LinearSVC(),
         "kNN": lambda: KNeighborsClassifier(1, metric="cosine"),  # one neighbour: there may be one label per class
-        "self-training": lambda: SelfTrainingClassifier(
-            make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        ),
+        "self-training": lambda: SelfTrainingClassifier(LogisticRegression(max_iter=1000)),
         "label spreading": lambda: LabelSpreading("knn", n_neighbors=K),
     }[name]()
 
@@ -116,7 +112,10 @@ def predict(name: str, path: Path, mask: torch.Tensor) -> tuple[np.ndarray, floa
     if name in ENERGY_MODELS:
         result = get_energy_model(name).propagate(y, graph[0], mask, graph[1], int(y.max()) + 1)
         return result.label.numpy(), time.perf_counter() - start + graph_seconds
-    rows, known = torch.nn.functional.normalize(x).numpy(), mask.numpy()
+    # Linear models on standardised columns, by all rows: the deviation over a few labels would be chance.
+    linear = name not in ("kNN", "label spreading")
+    scaled = (x - x.mean(dim=0)) / x.std(dim=0).clamp(min=1e-12) if linear else torch.nn.functional.normalize(x)
+    rows, known = scaled.numpy(), mask.numpy()
     model = estimator(name)
     if name in ("self-training", "label spreading"):
         model.fit(rows, np.where(known, y.numpy(), -1))
