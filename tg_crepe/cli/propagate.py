@@ -27,6 +27,7 @@ from tg_crepe.cli._options import (
     Weights,
 )
 from tg_crepe.cli._outputs import check_output, show_json, write_columns
+from tg_crepe.cli._prior import read_prior
 from tg_crepe.cli._shards import holds_shards, propagate_shards
 
 if TYPE_CHECKING:
@@ -80,6 +81,22 @@ def propagate(
             "or auto, the default."
         ),
     ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Soft evidence, such as what a zero-shot model says: a csv file id,prob_CLASS,… It is trusted as far as "
+            "the labels agree with it.",
+        ),
+    ] = None,
+    head: Annotated[
+        bool | None,
+        typer.Option(
+            "--head/--no-head",
+            help="For crepe: also ask a linear model of the features, as far as the labels trust it (the default).",
+            show_default=False,
+        ),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
     metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
     text: Text = None,
@@ -120,7 +137,7 @@ def propagate(
     """
     if holds_shards(features):
         name, pretrained = which_energy(model, energy)
-        _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained)
+        _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained, prior, head)
         propagate_shards(features, out, name, force, as_json, timeout)
         return
     check_output(out, force, (".csv", ".parquet"))
@@ -137,7 +154,9 @@ def propagate(
     name, pretrained = which_energy(model, energy)
     options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
     _check_files(features, options, backbone, labels)
-    choice = GraphOptions(name, sampling, k, metric)
+    if head and (name != "crepe" or prior is not None):
+        raise typer.BadParameter("it goes with the energy crepe, and not with --prior", param_hint="'--head'")
+    choice = GraphOptions(name, sampling, k, metric, head is not False)
     choice.check()
 
     progress: Console = ctx.obj
@@ -152,12 +171,14 @@ def propagate(
     with progress.status("reading"):
         known = read_node_labels(features, labels, nodes)
         true = _read_truth(truth, labels, nodes, known)
-    found = infer(nodes, known, choice, progress)
+        evidence = None if prior is None else read_prior(prior, nodes.ids, known.class_names, nodes.left_out)
+    found = infer(nodes, known, choice, progress, evidence)
     result = found.result
     with progress.status("writing"):
         write_columns(_columns(nodes, known, result), out)
         if run is not None or report is not None:
             settings = {"features": features, "labels": tables_of(labels), "truth": truth, **found.settings(nodes)}
+            settings |= {"prior": prior, "prior_trust": result.prior_trust}
             with ExitStack() as stack:
                 place = run or Path(stack.enter_context(TemporaryDirectory(prefix="tg-crepe-")), out.stem)
                 with stage_run(place, "propagate", {**settings, "k": k}, force=force) as folder:
@@ -176,7 +197,7 @@ def _check_shards(*others: object) -> None:
     if any(other is not None for other in others):
         raise typer.BadParameter(
             "they do not go with a folder of shards, which hold their labels and features",
-            param_hint="'--labels', '--run', '--backbone', '--checkpoint', '--sampling', '--text'",
+            param_hint="'--labels', '--run', '--backbone', '--checkpoint', '--sampling', '--text', '--prior', '--head'",
         )
 
 
