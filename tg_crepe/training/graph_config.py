@@ -24,8 +24,8 @@ class GraphTrainingConfig:
         weight_decay (float, optional): That of Adam, of all weights. (default: :obj:`5e-4`)
         k (int, optional): The neighbours in the graph of the features; no such graph with 0. (default: :obj:`20`)
         features (str, optional): Of what: the :obj:`"input"`, :obj:`data.x`, or the :obj:`"network"`, what its
-            :obj:`features(x, edge_index)` gives, or its outputs where it has none; the graph and the answer of the
-            energy are then made anew in every round and for every part. (default: :obj:`"input"`)
+            :obj:`features(x, edge_index)` gives, or its outputs where it has none; the graph is then made
+            anew in every round and for every part. (default: :obj:`"input"`)
         share (sequence of float, optional): The shares of the given edges and of the graph of the features.
             (default: :obj:`None`, chosen on the input by labels that are left out, see
             :func:`~tg_crepe.choose_shares`; features that were trained on labels would flatter theirs)

@@ -34,7 +34,7 @@ class GraphTrainer:
 
     .. math::
         P = f_\theta(x, \text{edges}), \qquad
-        \hat{p} \propto F(P)^{w_1} \cdot \text{energy}(W)^{w_2}, \qquad
+        \hat{p} \propto F(P)^{w_1} \cdot \text{energy}(W, P)^{w_2}, \qquad
         \min_\theta \frac{1}{|\mathcal{L}|} \sum_{i \in \mathcal{L}} \mathrm{CE}(f_\theta(x)_i, y_i) +
         \frac{\gamma}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \varphi_i \mathrm{CE}(f_\theta(x)_i, \hat{p}_i),
 
@@ -46,8 +46,9 @@ class GraphTrainer:
     A network is surest of the labels it was trained on, and so is an energy. Therefore the labels are dealt into
     :math:`K` parts, and all of the above runs :math:`K + 1` times, once with all labels and once without each part;
     what network and energy say of the labels that they did not know tells how far each is trusted, :math:`w`
-    (:func:`~tg_crepe.inference.pool.trust_opinions`). Where one of them is bad, its exponent is near zero. The
-    evidence for unlabelled nodes is the mean of all networks.
+    (:func:`~tg_crepe.inference.pool.trust_opinions`). Where one of them is bad, its exponent is near zero. The energy
+    gets the networks' probabilities as its ``prior``: of a labelled node those of the network that did not know it, of
+    the others the mean of all (:func:`~tg_crepe.training.out_of_fold.out_of_fold`).
 
     .. code-block:: python
 
@@ -121,18 +122,14 @@ class GraphTrainer:
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
             graphs, pseudo = [graph] * len(self._masks), None
-            fixed = self.config.features == "input" or not self.config.k
-            said = self._ask_energy(graphs) if fixed else None
             for _ in range(self.config.rounds):
                 self.epoch += 1
                 self._notify("on_epoch_begin")
                 self._train(pseudo)
                 self._notify("on_labels_begin")
-                if not fixed:
+                if self.config.features == "network" and self.config.k:
                     graphs = [self._join_features(network, share) for network in self.networks]
-                    said = self._ask_energy(graphs)
-                assert said is not None
-                pseudo = self._label(graphs, said)
+                pseudo = self._label(graphs)
                 self._notify("on_labels_end")
                 self.history[-1] |= {"share": share}
                 self._notify("on_epoch_end")
@@ -164,14 +161,20 @@ class GraphTrainer:
         graphs = [*self._given_edges(), _feature_graph(x, self.config.k, self.data.batch, "cosine")]
         return weighted_sum(read_graphs(graphs, self.data.num_nodes), share)
 
-    def _ask_energy(self, graphs: list[CanonicalGraph]) -> Tensor:
-        """What the energy says with the labels of every run, of shape :obj:`[num_runs, num_nodes, num_classes]`."""
-        said = []
-        for mask, graph in zip(self._masks, graphs, strict=True):
+    def _ask_energy(self, graphs: list[CanonicalGraph], prob: Tensor) -> Tensor:
+        """What the energy says with the labels of every run and the evidence of the networks, of shape
+        :obj:`[num_runs, num_nodes, num_classes]`."""
+        said, data = [], self.data
+        for run, (mask, graph) in enumerate(zip(self._masks, graphs, strict=True)):
+            # A run without some labels has the evidence of its own network, which did not know them; what the others
+            # say of the labels that it has only tells how far evidence is trusted.
+            known = out_of_fold(prob, self._part, data.train_mask)
+            prior = known if mask is data.train_mask else torch.where(mask.unsqueeze(1), known, prob[run])
             labels = read_labels(self.data.y, mask, self.num_classes, None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", GraphWarning)  # evidence reaches every node, also where no label does
-                said.append(self.energy.infer(labels, lambda own=graph: (own, [])).prob.double())  # type: ignore[misc]
+                answer = self.energy.infer(labels, lambda own=graph: (own, []), prior=prior)  # type: ignore[misc]
+            said.append(answer.prob.double())
         return torch.stack(said)
 
     def _train(self, pseudo: Tensor | None) -> None:
@@ -199,7 +202,7 @@ class GraphTrainer:
         target[order] = loss.targets(self.data.y[mask], wanted, sure)
         return target
 
-    def _label(self, graphs: list[CanonicalGraph], said: Tensor) -> Tensor:
+    def _label(self, graphs: list[CanonicalGraph]) -> Tensor:
         """The pseudo-labels of every run, of shape :obj:`[num_runs, num_nodes, num_classes]`."""
         data, alpha = self.data, self.config.alpha
         prob = torch.stack([self._runner.predict(network) for network in self.networks]).double()
@@ -209,7 +212,7 @@ class GraphTrainer:
             diffuse_evidence(own, data.y, mask, graph, alpha)
             for own, mask, graph in zip(evidence, self._masks, graphs, strict=True)
         ]
-        opinions = torch.stack([torch.stack(spread), said])
+        opinions = torch.stack([torch.stack(spread), self._ask_energy(graphs, prob)])
         held = [opinions[:, run, left] for run, left in enumerate(self._parts)]
         y = torch.cat([data.y[left] for left in self._parts]) if held else data.y[:0]
         judged = torch.cat(held, dim=1) if held else opinions[:, -1, :0]
