@@ -85,8 +85,8 @@ def propagate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Soft evidence, such as what a zero-shot model says: a csv file id,prob_CLASS,… It is trusted as far as "
-            "the labels agree with it.",
+            help="Soft evidence, such as what a zero-shot model says: a csv file id,prob_CLASS,… It is trusted as far "
+            "as the labels agree with it.",
         ),
     ] = None,
     head: Annotated[
