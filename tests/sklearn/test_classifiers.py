@@ -273,3 +273,48 @@ def test_standardised_columns_are_said_once():
         assert len(record) == 1
         assert record[0].filename == __file__
     EnergyClassifier(n_neighbors=10, metric="euclidean").fit(X, y)  # a warning would be an error here
+
+
+def stripes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two classes that one of many columns tells apart, which a graph of all columns hardly sees."""
+    rng, truth = np.random.default_rng(0), np.arange(300) % 2
+    X = rng.normal(size=(300, 40))
+    X[:, 0] += 3 * truth
+    return X, truth, np.where(np.arange(300) < 100, truth, -1)
+
+
+def test_the_head_helps_where_a_linear_model_does_and_not_on_moons(moons):
+    X, truth, y = stripes()
+    both, alone = (CrepeClassifier(n_neighbors=10, head=head).fit(X, y) for head in ("linear", None))
+    assert (both.transduction_ != truth).mean() < 0.8 * (alone.transduction_ != truth).mean()
+    assert alone.head_ is None
+    assert both.expected_error_ < alone.expected_error_
+    X, truth, y = moons
+    both, alone = (CrepeClassifier(n_neighbors=10, head=head).fit(X, y) for head in ("linear", None))
+    assert (both.transduction_ != truth).mean() <= (alone.transduction_ != truth).mean() + 0.01
+
+
+def test_new_points_go_by_neighbours_and_head():
+    X, truth, y = stripes()
+    rng, new_truth = np.random.default_rng(1), np.arange(400) % 2
+    new = rng.normal(size=(400, 40))
+    new[:, 0] += 3 * new_truth
+    both, alone = (CrepeClassifier(n_neighbors=10, head=head).fit(X, y) for head in ("linear", None))
+    error = (both.predict(new) != new_truth).mean()
+    assert error < (alone.predict(new) != new_truth).mean()
+    assert error < (both.transduction_ != truth)[y < 0].mean() + 0.08
+    np.testing.assert_array_equal(both.predict(X), both.transduction_)
+    np.testing.assert_allclose(both.predict_proba(new).sum(axis=1), 1)
+
+
+def test_evidence_takes_the_place_of_the_head():
+    X, truth, y = stripes()
+    prior = np.where(truth[:, None] == np.arange(2), 0.9, 0.1)
+    prior[::5] = np.nan
+    model = CrepeClassifier(n_neighbors=10).fit(X, y, prior=prior)
+    assert (model.transduction_ != truth).mean() < 0.1
+    assert EnergyClassifier("harmonic", n_neighbors=10).fit(X, y, prior=prior).transduction_.shape == truth.shape
+    with pytest.raises(ValueError, match=r"'prior' must be of shape \(n_samples, n_classes\) = \(300, 2\), got"):
+        model.fit(X, y, prior=prior[:, :1])
+    with pytest.raises(ValueError, match="'head' must be"):
+        CrepeClassifier(head="forest").fit(X, y)
