@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from distributed_problems import SharedProblem, moons
+from distributed_problems import SharedProblem, digits, moons
 from rank_jobs import Failed, Kill, kept_flow, run_ranks
 
 from tg_crepe import CrepePropagation
@@ -65,7 +65,7 @@ def few_nodes() -> SharedProblem:
 
 def one_label() -> SharedProblem:
     """A problem that runs several flows."""
-    return moons(num_nodes=60, labels=1)
+    return digits(num_nodes=150, labels=1)
 
 
 @pytest.mark.parametrize(("flow", "step"), [(0, 4), (1, 2)])
@@ -156,7 +156,7 @@ def test_ten_kills_at_random_moments(tmp_path):
     problem, expected = one_label(), undisturbed(one_label)
     rng = np.random.default_rng(100)
     whole = tmp_path / "whole"
-    assert torch.equal(put_together(run_ranks(2, kept_flow, problem, whole, None), 60), expected.label)
+    assert torch.equal(put_together(run_ranks(2, kept_flow, problem, whole, None), problem.y.numel()), expected.label)
     ends = [path.stat().st_mtime for path in whole.glob("flow-*-end/manifest.json")]
     length = max(ends) - min(ends)  # all flows but the first; a moment after the end is no kill and is drawn anew
     kills, found = 0, set()
@@ -171,7 +171,9 @@ def test_ten_kills_at_random_moments(tmp_path):
         if kills % 2:
             truncate_newest(folder)
         world_size = int(rng.integers(1, 4))  # the same number of ranks, or another
-        assert torch.equal(put_together(run_ranks(world_size, kept_flow, problem, folder, None), 60), expected.label)
+        assert torch.equal(
+            put_together(run_ranks(world_size, kept_flow, problem, folder, None), problem.y.numel()), expected.label
+        )
         if kills == 10:
             break
     assert kills == 10
