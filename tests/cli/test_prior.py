@@ -69,6 +69,20 @@ def test_evidence_of_a_table_is_taken_and_kept_in_the_run(stripes):
     assert settings["prior_trust"] > 0.1
 
 
+def test_a_row_for_a_class_that_has_no_label_is_no_opinion(stripes, capsys):
+    folder, y = stripes
+    write_prior(folder / "prior.csv", y)
+    assert propagate(folder, "--prior", str(folder / "prior.csv")) == 0
+    wanted = read(folder / "out.csv")
+    lines = (folder / "prior.csv").read_text().splitlines()
+    lines = [line + (",prob_crescent" if place == 0 else ",0.01") for place, line in enumerate(lines)]
+    lines[-1] = "199,0.0,0.0,1.0"
+    (folder / "prior.csv").write_text("\n".join(lines))
+    assert propagate(folder, "--prior", str(folder / "prior.csv")) == 0
+    assert [row["label"] for row in read(folder / "out.csv")][:199] == [row["label"] for row in wanted][:199]
+    assert capsys.readouterr().err == ""
+
+
 def test_what_propagate_wrote_is_evidence_for_the_next_call(stripes, capsys):
     folder, _ = stripes
     assert propagate(folder) == 0
@@ -81,7 +95,7 @@ def test_evidence_that_contradicts_is_one_line(stripes, capsys):
     folder, y = stripes
     write_prior(folder / "prior.csv", 1 - y)
     assert propagate(folder, "--prior", str(folder / "prior.csv")) == 0
-    assert "'prior' contradicts the labels and is ignored" in capsys.readouterr().err
+    assert "the labels do not support 'prior'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,12 @@ def test_another_file_is_one_clear_error(tmp_path, content):
         ({"x": torch.ones(3)}, "'x' must be finite features"),
         ({"x": torch.full((150, 6), torch.nan)}, "'x' must be finite features"),
         ({"target": torch.ones(3, 2)}, "'target' must have one row for each of the 150"),
-        ({"row_weight": torch.zeros(150)}, "'row_weight' must be >= 0 and not all 0"),
-        ({"row_weight": -torch.ones(150)}, "'row_weight' must be >= 0 and not all 0"),
+        ({"row_weight": torch.zeros(150)}, "'row_weight' must be finite, >= 0 and not all 0"),
+        ({"row_weight": -torch.ones(150)}, "'row_weight' must be finite, >= 0 and not all 0"),
+        ({"row_weight": torch.full((150,), torch.inf)}, "'row_weight' must be finite"),
+        ({"row_weight": torch.ones(150, 1)}, r"'row_weight' must be of shape \[150\], got \[150, 1\]"),
+        ({"target": torch.full((150, 3), torch.nan)}, "'target' must hold shares"),
+        ({"target": torch.ones(150, 3)}, "'target' must hold shares"),
     ],
 )
 def test_bad_input_is_refused(options, message):

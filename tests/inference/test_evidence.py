@@ -33,7 +33,8 @@ def findings_task() -> tuple[LabelTask, torch.Tensor]:
 def test_trust_minimises_the_log_loss_at_the_labels():
     task, y = cluster_task((7, 5, 9))
     prior = opinion(y)
-    found, trust = weigh_prior(task, prior)
+    found, trust, judged = weigh_prior(task, prior)
+    assert judged
     own = torch.log(0.999 * prior + 0.001 / 3)[task.labelled].numpy()
     label = task.y[task.labelled].numpy()
     worth = (1 / np.bincount(label))[label]
@@ -65,8 +66,8 @@ def test_nobody_to_judge_is_taken_at_its_word_and_a_given_trust_decides():
     task, y = cluster_task((4, 4, 4))
     prior = opinion(y)
     prior[task.labelled] = torch.nan
-    found, trust = weigh_prior(task, prior)
-    assert trust == 1
+    found, trust, judged = weigh_prior(task, prior)
+    assert (trust, judged) == (1, False)
     torch.testing.assert_close(found[task.labelled], torch.full_like(found[task.labelled], 1 / 3))
     assert weigh_prior(task, opinion(y), 0.0)[0].unique().numel() == 1
     assert weigh_prior(task, opinion(y), 2.5)[1] == 2.5
@@ -75,7 +76,7 @@ def test_nobody_to_judge_is_taken_at_its_word_and_a_given_trust_decides():
 def test_classes_of_which_an_opinion_spoke_alone_may_be_left_out():
     task, _ = cluster_task((2, 2, 2))
     prior = torch.zeros(task.graph.num_nodes, 3, dtype=torch.float64)  # all of it was said of a class without a label
-    found, _ = weigh_prior(task, prior)
+    found, _, _ = weigh_prior(task, prior)
     torch.testing.assert_close(found, torch.full_like(found, 1 / 3))
 
 
@@ -114,7 +115,7 @@ def test_sources_weigh_no_more_than_the_labels_and_never_stand_on_one():
 def test_sources_of_findings_are_two_classes_each():
     task, y = findings_task()
     prior = torch.where(torch.eye(3, dtype=torch.bool)[y], 0.9, 0.2).double()
-    found, trust = weigh_prior(task, prior)
+    found, trust, _ = weigh_prior(task, prior)
     assert trust > 0
     source = evidence_source(replace(task, evidence=found))
     assert source.shape == (len(y), 6)

@@ -55,10 +55,13 @@ def test_good_evidence_helps_every_model(name):
 def test_evidence_that_contradicts_the_labels_is_ignored_and_said(model):
     data = make_data(5)
     alone = run(model, data)
-    with pytest.warns(GraphWarning, match=r"^'prior' contradicts the labels and is ignored \(trust 0.00\)$"):
+    with pytest.warns(
+        GraphWarning, match=r"^the labels do not support 'prior': it is as good as ignored \(trust 0.00\)$"
+    ):
         result = run(model, data, prior=guess((data.y + 1) % 3, 1.0))
-    assert float((result.label != alone.label).double().mean()) < 0.02
-    assert result.prior_trust < 0.05
+    assert torch.equal(result.label, alone.label)
+    assert torch.equal(result.prob, alone.prob)
+    assert result.prior_trust == 0
 
 
 @pytest.mark.parametrize("model", [CrepePropagation(), LGC()], ids=["crepe", "lgc"])
@@ -152,3 +155,58 @@ def test_correct_and_smooth_is_a_special_case():
     value = diffused / degree.sqrt().unsqueeze(1)
     value = value * share / (degree @ value)
     torch.testing.assert_close(start.support, value / value.sum(dim=1, keepdim=True), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("per_class", [1, 2, 3])
+def test_names_of_classes_do_not_matter(per_class):
+    data, turn = make_data(per_class), torch.tensor([2, 0, 1])
+    prior = guess(data.y, 0.8)
+    one = run(CrepePropagation(), data, prior=prior)
+    data.y = turn[data.y]
+    other = run(CrepePropagation(), data, prior=prior[:, turn.argsort()])
+    assert torch.equal(other.label, turn[one.label])
+    torch.testing.assert_close(other.prob[:, turn], one.prob, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("spread", [True, False])
+def test_a_trust_that_is_given_or_that_nobody_can_judge_is_kept(spread):
+    data = make_data(4)
+    prior = guess(data.y, 0.9)
+    assert run(CrepePropagation(prior_trust=1.5), data, prior=prior, spread_prior=spread).prior_trust == pytest.approx(
+        1.5
+    )
+    prior[data.train_mask] = torch.nan
+    assert run(CrepePropagation(), data, prior=prior, spread_prior=spread).prior_trust == pytest.approx(1)
+
+
+def test_evidence_for_a_class_without_a_label_says_nothing_of_the_others():
+    data = make_data(4)
+    elsewhere = torch.tensor([1e-6, 1e-9, 1e-9, 1.0], dtype=torch.float64).expand(150, 4)
+    with pytest.warns(GraphWarning, match=r"class\(es\) \[3\]"):
+        result = run(LGC(prior_trust=1.0), data, num_classes=4, prior=elsewhere)
+    assert float((result.label != run(LGC(), data).label).double().mean()) < 0.02
+
+
+def test_a_sure_finding_stays_finite_at_any_trust():
+    data = make_data(5)
+    y = torch.nn.functional.one_hot(data.y).double()
+    y[~data.train_mask] = torch.nan
+    prior = torch.nn.functional.one_hot(data.y).double()
+    for name in ("crepe", "lgc"):
+        model = get_energy_model(name, prior_trust=50.0)
+        result = model.propagate(y, data.edge_index, None, data.edge_weight, prior=prior)
+        assert bool(torch.isfinite(result.prob).all())
+        assert torch.equal(result.label.argmax(dim=1), data.y)
+
+
+def test_one_class_alone_has_no_use_for_evidence_and_says_so():
+    data = make_data(4)
+    with pytest.warns(GraphWarning, match="as good as ignored"):
+        result = LGC().propagate(
+            torch.zeros(150, dtype=torch.long),
+            data.edge_index,
+            data.train_mask,
+            data.edge_weight,
+            prior=torch.ones(150, 1),
+        )
+    assert result.prior_trust == 0

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def read_prior(path: Path, ids: Sequence[str], class_names: Sequence[str], left_out: Sequence[str] = ()) -> np.ndarray:
     """What a table ``id,prob_CLASS,…`` says of the nodes, of shape [num_nodes, num_classes]; NaN where it says nothing.
 
-    These are the columns that ``propagate`` itself writes. A row that is not there, or whose cells are all blank, is no
-    opinion.
+    The columns are called as in what ``propagate`` writes. A row that is not there, whose cells are all blank, or that
+    speaks mostly for classes without a label is no opinion.
 
     Args:
         path (Path): The table.
@@ -26,22 +26,26 @@ def read_prior(path: Path, ids: Sequence[str], class_names: Sequence[str], left_
 
     from tg_crepe._files import check_unique, damaged_file, read_table
 
-    if not path.is_file():
-        raise FileNotFoundError(f"the table of evidence '{path}' is missing")
     columns = [f"prob_{name}" for name in class_names]
     rows = read_table(path, ("id", *columns))
     check_unique(path, "the id", [row["id"] for row in rows])
     place, ignored = {name: number for number, name in enumerate(ids)}, set(left_out)
+    wanted = [column.replace("_", " ") for column in columns]  # as the table's reader names its columns
     prior = np.full((len(ids), len(columns)), np.nan)
     for row in rows:
         if row["id"] in ignored:
             continue
         if row["id"] not in place:
             raise damaged_file(path, f"its id '{row['id']}' is none of the {len(ids)} rows, such as '{ids[0]}'")
-        cells = [row[column.replace("_", " ")] for column in columns]  # as the table's reader names its columns
+        cells = [row[name] for name in wanted]
         if not any(cells):
             continue
-        prior[place[row["id"]]] = [_number(path, row["id"], cell) for cell in cells]
+        values = [_number(path, row["id"], cell) for cell in cells]
+        others = [row[name] for name in row if name.startswith("prob ") and name not in wanted]
+        elsewhere = sum(_number(path, row["id"], cell) for cell in others if cell)
+        if 0 < elsewhere >= sum(values):
+            continue
+        prior[place[row["id"]]] = values
     return prior
 
 

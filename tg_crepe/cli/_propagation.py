@@ -164,7 +164,7 @@ def solve(
     y = torch.from_numpy(known.y)
     with warnings.catch_warnings():
         if not spread_prior:  # nobody has to know that the head is not trusted
-            warnings.filterwarnings("ignore", "'prior' contradicts the labels")
+            warnings.filterwarnings("ignore", "the labels do not support 'prior'")
         return energy.propagate(
             y,
             graph[0],

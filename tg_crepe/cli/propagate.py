@@ -142,6 +142,8 @@ def propagate(
         return
     check_output(out, force, (".csv", ".parquet"))
     _check_images(features, backbone, checkpoint)
+    if prior is not None and not prior.is_file():
+        raise FileNotFoundError(f"the table of evidence '{prior}' is missing")
     if report is not None:
         check_output(report, force, (".html",))
     if truth is not None and run is None and report is None:

@@ -30,6 +30,9 @@ def head_evidence(x: Tensor, y: Tensor, mask: Tensor, num_classes: int, placemen
     Returns:
         torch.Tensor: Of shape :obj:`[num_nodes, num_classes]`.
     """
+    if not x.is_floating_point():
+        raise ValueError(f"'x' must be of a floating type, got {x.dtype}")
+    y = y.long()
     target = F.one_hot(torch.where(mask, y, 0), num_classes).to(x.dtype)
     part = deal_folds(y, mask, _FOLDS, seed=0)
     if not bool((part >= 0).any()):

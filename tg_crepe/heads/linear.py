@@ -73,8 +73,13 @@ class LinearHead:
         if target.dim() != 2 or target.size(0) != x.size(0):
             raise ValueError(f"'target' must have one row for each of the {x.size(0)} of 'x', got {list(target.shape)}")
         weight = torch.ones_like(target[:, 0]) if row_weight is None else row_weight
-        if not bool((weight >= 0).all()) or not float(weight.sum()) > 0:
-            raise ValueError("'row_weight' must be >= 0 and not all 0, got other values")
+        if list(weight.shape) != [x.size(0)]:
+            raise ValueError(f"'row_weight' must be of shape [{x.size(0)}], got {list(weight.shape)}")
+        if not bool((torch.isfinite(weight) & (weight >= 0)).all()) or not float(weight.sum()) > 0:
+            raise ValueError("'row_weight' must be finite, >= 0 and not all 0, got other values")
+        used = target[weight > 0].double()
+        if not bool(((used >= 0) & (used <= 1)).all()) or float((used.sum(dim=1) - 1).abs().max()) > 1e-3:
+            raise ValueError("'target' must hold shares between 0 and 1 that sum to one in every row, got other values")
         placement = placement or Placement("euclidean")
         weights = _empty(x, target)
         centre, size = _standing(placement.place(x))
@@ -147,7 +152,7 @@ class LinearHead:
         """Reads a head that :meth:`save` wrote; anything else is one clear error."""
         try:
             return cls(*_parts(json.loads(Path(path).read_text(encoding="utf-8"))))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError, RuntimeError) as error:
             raise ValueError(f"'path' must be a file that LinearHead.save wrote, got {path} ({error})") from error
 
     def __repr__(self) -> str:
@@ -183,6 +188,7 @@ def _parts(content: Any) -> tuple[Placement, Tensor, float, Tensor, Tensor]:
     if not all(sizes) or content["metric"] not in ("cosine", "euclidean"):
         raise ValueError("its parts do not fit")
     size = float(content["size"])
-    if not (size > 0 and bool(torch.isfinite(weight).all())):
+    numbers = [part for part in (centre, weight, bias, factor) if part is not None]
+    if not 0 < size < math.inf or not all(bool(torch.isfinite(part).all()) for part in numbers):
         raise ValueError("its numbers are not finite")
     return Placement(content["metric"], factor), centre, size, weight, bias

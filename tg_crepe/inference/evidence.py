@@ -20,6 +20,9 @@ from tg_crepe.typing import OptTensor
 #: The trust below which evidence is as good as ignored, which a user should know.
 IGNORED = 0.05
 
+#: What evidence leaves to every class, whatever its exponent: its logarithm stays finite.
+_LEAST = 1e-9
+
 #: How many labels it takes to trust evidence: two that agree by chance must not.
 _LABELS = 10.0
 
@@ -55,7 +58,7 @@ def check_prior(prior: OptTensor, labels: Labels) -> None:
         )
 
 
-def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> tuple[Tensor, float]:
+def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> tuple[Tensor, float, bool]:
     r"""Evidence as far as the labels trust it.
 
     .. math::
@@ -69,40 +72,43 @@ def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> t
 
     Args:
         task (LabelTask): The labels.
-        prior (torch.Tensor): :math:`B`, of shape :obj:`[num_nodes, num_classes]`, NaN where there is no opinion.
+        prior (torch.Tensor): :math:`B`, of shape :obj:`[num_nodes, total_classes]`, NaN where there is no opinion. What
+            it says of classes without a label is no evidence for the others.
         trust (float, optional): :math:`t` where it is given. (default: :obj:`None`, what the labels say)
 
     Returns:
         :math:`E` in double precision, of shape :obj:`[num_nodes, num_classes]`, which tells nothing (:math:`1/L`, or
-        one half of a finding) where there is no opinion; and :math:`t`.
+        one half of a finding) where there is no opinion; :math:`t`; and whether any label could judge it.
     """
     opinion, known, y = _opinions(task, prior)
     communicator = task.graph.communicator
+    held = communicator.gather(opinion[known].view(-1))[0].view(-1, opinion.size(-1))
+    own = communicator.gather(y[known])[0]
     if trust is None:
-        held, own = communicator.gather(opinion[known].view(-1))[0].view(-1, opinion.size(-1)), y[known]
-        own = communicator.gather(own)[0]
         trust = 1.0
         if own.numel():
             equal = held.new_full((held.size(1),), 1 / held.size(1))
             trust = float(trust_opinions(held.unsqueeze(0), own, label_worth(own, equal), [0.0], [_LABELS])[0])
-    tempered = torch.softmax(trust * opinion, dim=-1)
-    return (tempered[..., 0] if task.multi_label else tempered), trust
+    tempered = torch.softmax(trust * opinion, dim=-1).clamp(_LEAST, 1 - _LEAST)
+    return (tempered[..., 0] if task.multi_label else tempered), trust, own.numel() > 0
 
 
 def _opinions(task: LabelTask, prior: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Logarithms of the evidence, zero without an opinion, classes last; where a label may judge it; and the class of
     that label."""
     prior = prior.double()
-    absent = torch.isnan(prior)
     if task.multi_label:
+        prior = prior[:, task.classes]
+        absent = torch.isnan(prior)
         both = torch.stack([prior, 1 - prior], dim=-1)
         opinion = torch.where(absent.unsqueeze(-1), 0.0, log_opinion(both.nan_to_num(0.5)))
         return opinion, (task.sign != 0) & ~absent, (task.sign < 0).long()
     total = prior.sum(dim=1, keepdim=True)
-    # Classes without a label are left out, and an opinion may have spoken for nothing else.
     absent = ~(total > 0)
     share = torch.where(absent, 1 / prior.size(1), prior / torch.where(absent, 1.0, total))
-    opinion = torch.where(absent, 0.0, log_opinion(share))
+    # Classes without a label are left out of the logarithms, not of the shares: who speaks for one of them says next to
+    # nothing of the others.
+    opinion = torch.where(absent, 0.0, log_opinion(share)[:, task.classes])
     return opinion, task.labelled & ~absent.view(-1), task.y.clamp(min=0)
 
 
@@ -138,8 +144,9 @@ def evidence_push(task: LabelTask, graph: CanonicalGraph) -> Tensor:
     .. math::
         b = 2 \left( E - \tfrac{1}{L} \right) - \tilde b, \qquad \sum_l b^l = 0, \quad \langle b^l, d \rangle = 0,
 
-    with :math:`\tilde b` the part along the degree. Where the evidence is sure this is the subgradient :math:`q` of the
-    degree-weighted quantile at the partition that it names.
+    with :math:`\tilde b` the part along the degree. Where the evidence is sure and its classes are of equal volume this
+    is the subgradient :math:`q` of the degree-weighted quantile at the partition that it names. Findings have no sum
+    over classes.
 
     Args:
         task (LabelTask): With its evidence; findings are centred at one half, each on its own.
@@ -168,8 +175,8 @@ def add_evidence(task: LabelTask, solution: Solution, prob: Tensor) -> Solution:
         prob (torch.Tensor): Its soft labels, of shape :obj:`[num_nodes, num_classes]`.
 
     Returns:
-        Solution: Its scores are logarithms of the product, of findings the log-odds, and for exclusive classes its
-        expected error is the doubt of the product.
+        Solution: Its scores are logarithms of the product, of findings the log-odds (which are calibrated anew), and
+        for exclusive classes its expected error is the doubt of the product.
     """
     assert task.evidence is not None  # who has none does not ask
     if task.multi_label:

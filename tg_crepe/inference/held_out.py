@@ -143,13 +143,16 @@ def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], T
 
 def _deal(task: LabelTask, evidence: Tensor, with_single: bool) -> Tensor:
     """The part of every labelled node, round and round in the order of the evidence for its class; -1 for nodes that
-    have no label or the only one of their class."""
+    have no label or, unless ``with_single``, the only one of their class."""
     communicator, own, count = task.graph.communicator, task.labelled.nonzero().view(-1), task.positive_count
     y = task.y[own]
     value, begin = communicator.gather(evidence[own, y].double())
     group = communicator.gather(y)[0]
     order = value.argsort(stable=True)
-    order = order[group[order].argsort(stable=True)]
+    # One class after the other; where they are dealt together, in an order that does not depend on their numbers.
+    mean = torch.zeros_like(count, dtype=value.dtype).index_add_(0, group, value) / count.clamp(min=1)
+    rank = mean.argsort(stable=True).argsort() if with_single else torch.arange(count.numel(), device=count.device)
+    order = order[rank[group[order]].argsort(stable=True)]
     before = count.cumsum(0) - count
     place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     dealt = place % FOLDS if with_single else torch.where(count[group] > 1, (place - before[group]) % FOLDS, -1)

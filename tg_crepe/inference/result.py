@@ -41,8 +41,8 @@ class PropagationResult:
         status (str): :obj:`"converged"`, :obj:`"step_limit"` or :obj:`"stalled"`.
         expected_error (ExpectedError, optional): The share of wrong labels to expect among :obj:`pseudo_mask`, from
             labels that were left out; :obj:`None` for findings and for soft labels that are not calibrated.
-        prior_trust (float, optional): The exponent that soft evidence has in the soft labels: 0 where it was ignored;
-            :obj:`None` where none was given.
+        prior_trust (float, optional): The exponent that soft evidence has in the soft labels, beside what it does along
+            the edges: 0 where it was ignored; :obj:`None` where none was given.
         moments (FlowMoments, optional): The class functions of some nodes along the flow, where they were asked for and
             there is a flow of known length.
     """

@@ -31,6 +31,8 @@ class LabelTask:
         evidence (torch.Tensor, optional): What somebody else says of the nodes, as far as labels trust it: soft labels
             in double precision, of the shape of ``sign``. (default: :obj:`None`, nobody)
         spread_evidence (bool): Whether the evidence of a node speaks for its neighbours too. (default: :obj:`True`)
+        hold_evidence (bool): Whether the exponent of the evidence is one in any pool, whatever labels say: the user has
+            said how far it goes, or no label can. (default: :obj:`False`)
     """
 
     graph: CanonicalGraph
@@ -43,6 +45,7 @@ class LabelTask:
     snapshot_rows: OptTensor = None
     evidence: OptTensor = None
     spread_evidence: bool = True
+    hold_evidence: bool = False
 
     @property
     def spread(self) -> OptTensor:

@@ -18,6 +18,10 @@ _WARM, _COOLING, _IN_VAIN = 1 / 16, 4.0, 2
 #: to the next step: the temperature changes before more would pay. A step is not shortened to its cube or less.
 _STEPS, _SLACK = 50, 0.1
 
+#: How far a step of Newton's method may go, in mean distances of a score from the largest of its node: farther away all
+#: nodes are in one class, and there is no curvature to come back by.
+_REACH = 2.0
+
 
 def smooth_offsets(score: Tensor, number: Tensor, offset: Tensor, communicator: Communicator) -> Tensor:
     r"""Offsets near the minimum of :math:`f(\mathbf{b}) = \sum_i \max_l (s_i^l + b_l) - \sum_l b_l n_l`, all at once.
@@ -55,6 +59,7 @@ def smooth_offsets(score: Tensor, number: Tensor, offset: Tensor, communicator: 
             tau, cooled = tau / _COOLING, cooled + 1
             point = _SmoothPoint(score, number, offset, tau, communicator)
         direction = point.newton_direction()
+        direction = direction * min(1.0, _REACH * below / max(float(direction.abs().max()), 1e-300))
         slope, step, stuck = float(point.gradient @ direction), 1.0, True
         # The function is convex: where it rises half as steeply as it fell at the start, the step went too far.
         while stuck and slope < 0 and step > _SLACK**3:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from tg_crepe._checks import check_choice, check_homogeneous, check_positive, read_array
+from tg_crepe._checks import check_choice, check_homogeneous, read_array
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.evidence import IGNORED, add_evidence, check_prior, weigh_prior
@@ -55,15 +56,16 @@ class EnergyModel(BaseTransform, ABC):
 
     Args:
         soft_label (str, optional): :obj:`"calibrated"` (see :func:`~tg_crepe.inference.soft_labels.calibrate`) or
-            :obj:`"relative"`, the paper's rule. (default: :obj:`"calibrated"`)
+            :obj:`"relative"`, the paper's rule. With evidence it is the product of both in any case.
+            (default: :obj:`"calibrated"`)
         symmetrize (str, optional): How the two directions of an edge are combined, :obj:`"max"`, :obj:`"mean"` or
             :obj:`"mutual"`. (default: :obj:`"max"`)
         bind_volume (str or torch.Tensor, optional): The share of the nodes that each class gets exactly, labelled ones
             included: from the counts of the :obj:`"labels"`, :obj:`"uniform"`, or given, of shape
             :obj:`[num_classes]`; see :func:`~tg_crepe.inference.match_volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
-        prior_trust (float, optional): The exponent of the soft evidence ``prior`` of :meth:`propagate`: 0 ignores it, 1
-            takes it at its word. (default: :obj:`None`, as far as the labels agree with it)
+        prior_trust (float, optional): The exponent of the soft evidence ``prior`` of :meth:`propagate`: 0 (below 0.05)
+            ignores it, 1 takes it at its word. (default: :obj:`None`, as far as the labels agree with it)
     """
 
     def __init__(
@@ -78,8 +80,8 @@ class EnergyModel(BaseTransform, ABC):
         check_choice("symmetrize", symmetrize, SYMMETRIZE)
         if bind_volume is not None:
             check_volume("bind_volume", bind_volume)
-        if prior_trust is not None and prior_trust != 0:
-            check_positive("prior_trust", prior_trust)
+        if prior_trust is not None and not (isinstance(prior_trust, float | int) and 0 <= prior_trust < math.inf):
+            raise ValueError(f"'prior_trust' must be a number >= 0, got {prior_trust!r}")
         self.prior_trust = prior_trust
         self.soft_label = soft_label
         self.symmetrize = symmetrize
@@ -216,8 +218,8 @@ class EnergyModel(BaseTransform, ABC):
             several = task.num_classes > 1 or task.multi_label
             if prior is not None and several:
                 task, trust = self._with_evidence(task, prior[nodes], spread_prior)
-                if trust < IGNORED and communicator.rank == 0:
-                    _warn(f"'prior' contradicts the labels and is ignored (trust {trust:.2f})", GraphWarning)
+            elif prior is not None:
+                trust = 0.0
         del graph  # nothing but the task is needed from here on
         if notes and communicator.rank == 0:
             _warn("; ".join(notes), GraphWarning)
@@ -232,6 +234,8 @@ class EnergyModel(BaseTransform, ABC):
             result = blank_result(labels, reached, dtype)
             write_solution(result, task, solution, self._soft_labels(task, solution), nodes)
             result.prior_trust = None if trust is None else trust * solution.evidence_trust
+            if result.prior_trust is not None and self.prior_trust is None and communicator.rank == 0:
+                _warn_ignored(result.prior_trust)
             if solution.status != "converged" and communicator.rank == 0:
                 _warn(f"{type(self).__name__} ended with status {solution.status!r}", ConvergenceWarning)
         result = result or blank_result(labels, reached, dtype)
@@ -260,12 +264,16 @@ class EnergyModel(BaseTransform, ABC):
         return replace(solution, score=score)
 
     def _with_evidence(self, task: LabelTask, prior: Tensor, spread: bool) -> tuple[LabelTask, float]:
-        """The task with evidence for all classes of the user, of its nodes, and how far it is trusted."""
+        """The task with evidence for all classes of the user, of its nodes, and how far it is trusted; without it where
+        that is as good as nothing."""
         task = replace(task, spread_evidence=spread)
         # A pool asks the labels itself, how far evidence that stays where it is goes beside its other opinions.
-        trust = 1.0 if self.prior_trust is None and not spread and self._pools_evidence(task) else self.prior_trust
-        evidence, trust = weigh_prior(task, prior[:, task.classes], trust)
-        return replace(task, evidence=evidence), trust
+        pooled = self.prior_trust is None and not spread and self._pools_evidence(task)
+        evidence, trust, judged = weigh_prior(task, prior, 1.0 if pooled else self.prior_trust)
+        if trust < IGNORED:
+            return task, 0.0
+        held = self.prior_trust is not None or not judged
+        return replace(task, evidence=evidence, hold_evidence=held), trust
 
     def _pools_evidence(self, task: LabelTask) -> bool:
         """Whether the scores of the model hold the evidence of the task already; else the two are multiplied."""
@@ -296,6 +304,12 @@ def _warn(text: str, category: type[Warning]) -> None:
     ):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(text, category, stacklevel=depth)
+
+
+def _warn_ignored(trust: float) -> None:
+    """Evidence that has no weight in the end is said to have none."""
+    if trust < IGNORED:
+        _warn(f"the labels do not support 'prior': it is as good as ignored (trust {trust:.2f})", GraphWarning)
 
 
 def _restrict_task(

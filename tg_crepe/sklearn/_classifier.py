@@ -91,7 +91,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
                 evidence = head_evidence(features, y_node, y_node >= 0, len(self.classes_), placement)
         with warnings.catch_warnings():
             if prior is None:  # nobody has to know that the head is not trusted
-                warnings.filterwarnings("ignore", "'prior' contradicts the labels", GraphWarning)
+                warnings.filterwarnings("ignore", "the labels do not support 'prior'", GraphWarning)
             labelled = y_node >= 0
             result = model.propagate(
                 y_node, graph, labelled, weight, len(self.classes_), prior=evidence, spread_prior=prior is not None

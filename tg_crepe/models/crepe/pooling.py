@@ -21,7 +21,7 @@ _TOL = 1e-3
 
 #: The exponent of evidence without a label, and about how many labels it takes to move it: what has spread is trusted
 #: by then, what has not must earn its trust here.
-_SPREAD, _ALONE = (1.0, 1.0), (0.0, 10.0)
+_SPREAD, _ALONE, _HELD = (1.0, 1.0), (0.0, 10.0), (1.0, 1e9)
 
 
 def pool_opinions(
@@ -76,7 +76,7 @@ def pool_opinions(
     near = solve_wnll(task, _TOL).score.double()
     doubt = 0.5 * (own_doubt(start.support, task) + _differing(solution.score, near, task))
     others = [] if task.evidence is None else [task.evidence]
-    prior_exponent, prior_labels = _SPREAD if task.spread_evidence else _ALONE
+    prior_exponent, prior_labels = _HELD if task.hold_evidence else _SPREAD if task.spread_evidence else _ALONE
     expected = torch.tensor([1.0, 0.0, *(prior_exponent for _ in others)], dtype=torch.float64, device=near.device)
 
     def soften(score: Tensor, doubt: float) -> Tensor:
