@@ -79,15 +79,15 @@ def pool_opinions(
     prior_exponent, prior_labels = _HELD if task.hold_evidence else _SPREAD if task.spread_evidence else _ALONE
     expected = torch.tensor([1.0, 0.0, *(prior_exponent for _ in others)], dtype=torch.float64, device=near.device)
 
-    def soften(score: Tensor, doubt: float) -> Tensor:
-        return match_confidence(score[free], 1 - doubt, communicator) * score
+    def sharpness(score: Tensor, doubt: float) -> float:
+        return match_confidence(score[free], 1 - doubt, communicator)
 
     def opinions(score: Tensor, near: Tensor) -> Tensor:
         return log_opinion(torch.stack([torch.softmax(score, dim=1), near, *others]))
 
     trust, worth = expected, None
     if part is not None:
-        scale = match_confidence(start_score[free], 1 - doubt, communicator)
+        scale = sharpness(start_score, doubt)
 
         def without(rest: LabelTask) -> Tensor:
             around = rest
@@ -102,7 +102,7 @@ def pool_opinions(
         trust = trust_opinions(opinion, y, worth, expected.tolist(), [1.0, prior, *(prior_labels for _ in others)])
         doubt = own_doubt(torch.softmax(trust[0] * opinions(scale * start_score, near)[0], dim=1), task)
         trust = torch.cat([torch.ones_like(trust[:1]), trust[1:]])
-    own = opinions(soften(solution.score, doubt), near)
+    own = opinions(sharpness(solution.score, doubt) * solution.score, near)
     if outvote:
         own[1, ~free] = 0
     pooled = torch.tensordot(trust, own, 1)
