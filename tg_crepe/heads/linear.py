@@ -14,8 +14,8 @@ from tg_crepe._files import atomic_file
 from tg_crepe.graph.metric import Placement
 from tg_crepe.typing import OptTensor
 
-#: The inverse of the penalty, for features of unit mean square: better than 10 on 25 families of data, and no worse than
-#: the one of 1, 10, 100 and 1,000 that left-out labels choose.
+#: The inverse of the penalty, for features of unit mean square: better than 10 on 25 families of data, and no worse
+#: than the one of 1, 10, 100 and 1,000 that left-out labels choose.
 _INVERSE_PENALTY = 100.0
 
 #: Iterations of L-BFGS at most, the steps that it remembers, and the largest slope at which it ends.
