@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tg_crepe.energy import GraphGradient
-    from tg_crepe.graph import FeatureKNNGraph, graph_report, join_graphs, knn_graph
+    from tg_crepe.graph import FeatureKNNGraph, PreparedGraph, graph_report, join_graphs, knn_graph, prepare
     from tg_crepe.inference.shares import choose_shares
     from tg_crepe.models import (
         LGC,
@@ -47,6 +47,7 @@ __all__ = [
     "PLaplace",
     "Poisson",
     "PoissonMBO",
+    "PreparedGraph",
     "PropagationResult",
     "RandomWalk",
     "RatioFlow",
@@ -58,6 +59,7 @@ __all__ = [
     "graph_report",
     "join_graphs",
     "knn_graph",
+    "prepare",
 ]
 
 #: Where public names live. They are imported when first asked for: PyG takes seconds to import, and the help of the

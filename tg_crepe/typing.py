@@ -8,5 +8,6 @@ from torch import Tensor
 
 OptTensor: TypeAlias = Tensor | None
 
-#: Whatever a user calls a graph: ``edge_index``, a torch or SciPy sparse matrix, a ``torch_sparse.SparseTensor``.
+#: Whatever a user calls a graph: ``edge_index``, a torch or SciPy sparse matrix, a ``torch_sparse.SparseTensor``, or a
+#: :class:`~tg_crepe.PreparedGraph`.
 Adjacency: TypeAlias = Any

@@ -7,8 +7,7 @@ from rank_threads import ThreadTransport, run_threads
 
 from tg_crepe.distributed.inference import part_graph
 from tg_crepe.distributed.shard import cut_shard
-from tg_crepe.graph.sparse import SharedMatrix
-from tg_crepe.graph.spectrum import normalised_adjacency
+from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency
 
 
 def shared_products(graph, owner, x, ordered: bool, product):

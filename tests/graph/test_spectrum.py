@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from small_graphs import barbell, complete, cycle, dense_laplacian, disjoint, from_dense, path, star
 
 from tg_crepe.graph import CanonicalGraph
-from tg_crepe.graph.spectrum import normalised_adjacency, smallest_eigenpairs
+from tg_crepe.graph.sparse import normalised_adjacency
+from tg_crepe.graph.spectrum import smallest_eigenpairs
 
 
 def assert_eigenpairs(graph, values, vectors, tolerance):

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from tg_crepe._checks import check_choice
 from tg_crepe.active.label_next import STRATEGIES, label_next
+from tg_crepe.graph.prepare import PreparedGraph, prepare
 from tg_crepe.models import CrepePropagation, EnergyModel, PropagationResult
 from tg_crepe.typing import Adjacency, OptTensor
 
@@ -25,7 +26,7 @@ class LabelLoop:
     Args:
         y (torch.Tensor): Classes or findings as in :meth:`~tg_crepe.EnergyModel.propagate`; it is read where ``mask``
             is True alone, and copied.
-        edge_index: The graph.
+        edge_index: The graph; it is prepared once for all rounds (:func:`~tg_crepe.prepare`).
         mask (torch.Tensor): The nodes that are labelled already, bool of shape :obj:`[num_nodes]`.
         edge_weight (torch.Tensor, optional): Weights of shape :obj:`[num_edges]`. (default: :obj:`None`, ones)
         model (EnergyModel, optional): The model. (default: :obj:`None`, :class:`~tg_crepe.CrepePropagation`,
@@ -53,9 +54,12 @@ class LabelLoop:
     ) -> None:
         check_choice("strategy", strategy, STRATEGIES)
         self.y, self.mask = y.clone(), mask.clone()
-        self.edge_index, self.edge_weight = edge_index, edge_weight
         # Labels that are asked for are no sample of the nodes, unless they are asked for at random.
         self.model = model or CrepePropagation(sampling="auto" if strategy == "random" else "chosen")
+        if isinstance(edge_index, PreparedGraph) and edge_weight is None:
+            self.graph = edge_index
+        else:
+            self.graph = prepare(edge_index, edge_weight, len(self.mask), self.model.symmetrize)
         self.strategy = strategy
         self.num_classes = num_classes
         self.warm_start = warm_start
@@ -72,8 +76,8 @@ class LabelLoop:
         return label_next(
             self.result.prob,
             self.mask,
-            self.edge_index,
-            self.edge_weight,
+            self.graph,
+            None,
             n,
             self.strategy,
             self.multi_label,
@@ -98,7 +102,7 @@ class LabelLoop:
             u0 = None
         if u0 is not None and not self.multi_label and int(self.y[self.mask].max()) >= u0.size(1):
             u0 = None  # a class that was not there yet
-        return self.model.propagate(self.y, self.edge_index, self.mask, self.edge_weight, self.num_classes, u0)
+        return self.model.propagate(self.y, self.graph, self.mask, None, self.num_classes, u0)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({int(self.mask.sum())} labelled, strategy={self.strategy!r})"

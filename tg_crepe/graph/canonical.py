@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
-from tg_crepe.graph.sparse import SharedMatrix, sparse_csr
+from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency, sparse_csr
 
 #: Below this many edges everything fits the cache and an order of the nodes does not pay.
 _WORTHWHILE = 100_000
@@ -191,6 +191,11 @@ class CanonicalGraph:
     def _product(self) -> SharedMatrix:
         return SharedMatrix(self.adjacency, self)
 
+    @cached_property
+    def normalised(self) -> SharedMatrix:
+        r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}`, made once for all solves on the graph."""
+        return SharedMatrix(normalised_adjacency(self), self)
+
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
         graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes, self.communicator)
@@ -245,3 +250,10 @@ class CanonicalGraph:
         inside = kept[self.edge_index].all(dim=0)
         edge_index = number[self.edge_index[:, inside]]
         return CanonicalGraph(edge_index, self.edge_weight[inside], int(keep.sum()), communicator)
+
+    def compact(self, keep: Tensor) -> tuple[CanonicalGraph, Tensor]:
+        """The graph on the nodes where the mask ``keep`` of shape :obj:`[num_nodes]` holds, in :meth:`local_order`, and
+        the numbers of these nodes here."""
+        nodes, part = keep.nonzero().view(-1), self.subgraph(keep)
+        order = part.local_order()
+        return (part, nodes) if order is None else (part.reorder(order), nodes[order])

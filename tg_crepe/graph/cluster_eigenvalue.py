@@ -7,8 +7,7 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import Communicator
-from tg_crepe.graph.sparse import SharedMatrix
-from tg_crepe.graph.spectrum import normalised_adjacency, without_kernel
+from tg_crepe.graph.spectrum import without_kernel
 
 #: The smallest value; below it components are as good as separate.
 _LEAST = 1e-4
@@ -64,7 +63,7 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     that separate them, and a block of columns makes a product with the matrix cheap: a Lanczos iteration needs as many
     products with single vectors as this needs columns, and several times the orthogonalisation.
     """
-    matrix, project = SharedMatrix(normalised_adjacency(graph), graph), without_kernel(graph)
+    matrix, project = graph.normalised, without_kernel(graph)
     communicator = graph.communicator
     centre, radius = 1 - (low + 2) / 2, (2 - low) / 2
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_tensor, first_indices
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.prepare import PreparedGraph
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: How the two directions of a pair are combined into one weight; a direction that is absent counts as 0.
@@ -21,7 +22,7 @@ def canonical_graph(
     adjacency: Adjacency,
     edge_weight: OptTensor = None,
     num_nodes: int | None = None,
-    symmetrize: str = "max",
+    symmetrize: str | None = None,
 ) -> tuple[CanonicalGraph, list[str]]:
     r"""Turns whatever a user calls a graph into a :class:`CanonicalGraph`.
 
@@ -30,17 +31,23 @@ def canonical_graph(
     The result does not depend on the order of the given edges, to the last bit.
 
     Args:
-        adjacency: ``edge_index`` of shape :obj:`[2, num_edges]`, a torch or SciPy sparse matrix or a
-            :obj:`torch_sparse.SparseTensor` (transposed or not: the result is symmetric).
+        adjacency: ``edge_index`` of shape :obj:`[2, num_edges]`, a torch or SciPy sparse matrix, a
+            :obj:`torch_sparse.SparseTensor` (transposed or not: the result is symmetric), or a :class:`PreparedGraph`,
+            which is the result already.
         edge_weight (torch.Tensor, optional): Weights :math:`\geq 0` of shape :obj:`[num_edges]`, for an
             ``edge_index``. (default: :obj:`None`, all ones)
         num_nodes (int, optional): The number of nodes. (default: :obj:`None`, from the graph)
-        symmetrize (str, optional): The rule above. (default: :obj:`"max"`)
+        symmetrize (str, optional): The rule above. (default: :obj:`None`, that of a prepared graph, else :obj:`"max"`)
 
     Returns:
         The graph, and one phrase for each kind of repair that was made.
     """
-    check_choice("symmetrize", symmetrize, SYMMETRIZE)
+    if symmetrize is not None:
+        check_choice("symmetrize", symmetrize, SYMMETRIZE)
+    if isinstance(adjacency, PreparedGraph):
+        adjacency.check_use(edge_weight, num_nodes, symmetrize)
+        return adjacency, list(adjacency.repairs)
+    symmetrize = symmetrize or "max"
     row, col, weight, num_nodes = _edges(adjacency, edge_weight, num_nodes)
     stride = max(num_nodes, 1)  # an edge as one number: row * stride + col
     notes = []

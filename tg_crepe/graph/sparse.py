@@ -17,6 +17,16 @@ def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int
         return torch.sparse_csr_tensor(rowptr, col, value, size=shape, check_invariants=False)
 
 
+def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
+    r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}` as a sparse CSR tensor; a node without edges has a zero row."""
+    rowptr, col, edge = graph.csr_pattern
+    degree = graph.local_degree
+    scale = torch.where(degree > 0, degree.rsqrt(), torch.zeros_like(degree))
+    first, second = graph.oriented_index
+    value = graph.edge_weight * scale[first] * scale[second]
+    return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_local))
+
+
 class SharedMatrix:
     r"""A sparse matrix with the pattern of a graph, of which every process holds the rows of its own nodes.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.sparse import SharedMatrix, sparse_csr
+from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency
 
 #: Lanczos steps between two looks at convergence.
 _CHECK_EVERY = 10
@@ -16,16 +16,6 @@ _RESIDUAL = 3e-3
 
 #: A new Lanczos direction shorter than this is rounding noise (the matrix has norm 1).
 _NOISE = 1e-12
-
-
-def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
-    r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}` as a sparse CSR tensor; a node without edges has a zero row."""
-    rowptr, col, edge = graph.csr_pattern
-    degree = graph.local_degree
-    scale = torch.where(degree > 0, degree.rsqrt(), torch.zeros_like(degree))
-    first, second = graph.oriented_index
-    value = graph.edge_weight * scale[first] * scale[second]
-    return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_local))
 
 
 def smallest_eigenpairs(

@@ -16,6 +16,7 @@ from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice, check_homogeneous, read_array
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.prepare import PreparedGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
 from tg_crepe.inference.evidence import IGNORED, add_evidence, check_prior, weigh_prior
 from tg_crepe.inference.expected_error import judge
@@ -126,7 +127,8 @@ class EnergyModel(BaseTransform, ABC):
         Args:
             y (torch.Tensor): Classes, long of shape :obj:`[num_nodes]` or :obj:`[num_nodes, 1]`, or findings
                 0/1 of shape :obj:`[num_nodes, num_classes]`, where :obj:`-1` or NaN is unknown.
-            edge_index: :obj:`edge_index` of shape :obj:`[2, num_edges]`, or a torch, SciPy or torch_sparse matrix.
+            edge_index: :obj:`edge_index` of shape :obj:`[2, num_edges]`, a torch, SciPy or torch_sparse matrix, or what
+                :func:`~tg_crepe.prepare` makes of either: the same answer, without the work that labels do not change.
             mask (torch.Tensor, optional): Which nodes are labelled: bool of shape :obj:`[num_nodes]`, or indices.
                 (default: :obj:`None`, where ``y`` is not negative)
             edge_weight (torch.Tensor, optional): Weights of shape :obj:`[num_edges]`. (default: :obj:`None`, ones)
@@ -156,6 +158,8 @@ class EnergyModel(BaseTransform, ABC):
         def read_graph() -> tuple[CanonicalGraph, list[str]]:
             edges, weight = read_array("edge_index", edge_index), read_array("edge_weight", edge_weight)
             graph, notes = canonical_graph(edges, weight, labels.num_nodes, self.symmetrize)
+            if isinstance(graph, PreparedGraph):
+                notes = []  # they were told when it was prepared
             if graph.edge_weight.device != labels.sign.device:
                 raise ValueError(
                     f"'y' must be on the device of the graph, {graph.edge_weight.device}, got {labels.sign.device}"
@@ -317,10 +321,7 @@ def _restrict_task(
 ) -> tuple[LabelTask, Tensor]:
     """The task on the nodes ``inside`` for the ``usable`` classes, and the numbers of these nodes."""
     dtype, columns = graph.edge_weight.dtype, usable.nonzero().view(-1)
-    nodes, part = inside.nonzero().view(-1), graph.subgraph(inside)
-    order = part.local_order()
-    if order is not None:
-        nodes, part = nodes[order], part.reorder(order)
+    part, nodes = graph.compact(inside)
     sign = labels.sign[nodes][:, columns].to(dtype)
     start = None if u0 is None else u0[nodes][:, columns].to(dtype)
     return LabelTask(part, sign, labels.multi_label, columns, labels.num_classes, start), nodes

@@ -5,15 +5,13 @@ import math
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.sparse import SharedMatrix
-from tg_crepe.graph.spectrum import normalised_adjacency
 from tg_crepe.solvers.conjugate_gradient import CGResult, conjugate_gradient
 from tg_crepe.typing import OptTensor
 
 
 def resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: float, x0: OptTensor = None) -> CGResult:
     r"""Solves :math:`(I - \alpha S) X = Y` for all columns of ``source``, of shape :obj:`[num_nodes, num_columns]`."""
-    matrix = SharedMatrix(normalised_adjacency(graph), graph)
+    matrix = graph.normalised
     # The condition number is at most (1 + α)/(1 − α); CG needs about its root times log(2/tol) iterations.
 
     def operator(x: Tensor) -> Tensor:
@@ -40,7 +38,7 @@ def loose_resolvent(graph: CanonicalGraph, source: Tensor, alpha: float, tol: fl
         alpha (float): :math:`\alpha \in (0, 1)`.
         tol (float): The relative residual.
     """
-    matrix = SharedMatrix(normalised_adjacency(graph), graph)
+    matrix = graph.normalised
     root = math.sqrt((1 + alpha) / (1 - alpha))
     products = math.ceil(math.log(2 / tol) / math.log((root + 1) / (root - 1)))
     x, r, d = source.clone(), source.clone(), source.clone()
