@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tg_crepe._waiting import set_passive
+
 if TYPE_CHECKING:
     from tg_crepe.energy import GraphGradient
     from tg_crepe.graph import FeatureKNNGraph, PreparedGraph, graph_report, join_graphs, knn_graph, prepare
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     )
     from tg_crepe.solvers import CheegerPartition, RatioFlow, cheeger_partition
     from tg_crepe.warnings import ConvergenceWarning, GraphWarning
+
+set_passive()
 
 __version__ = "0.2.0"
 

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from tg_crepe._checks import check_choice, check_homogeneous, read_array
+from tg_crepe._waiting import wait_passively
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.prepare import PreparedGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
@@ -209,6 +210,7 @@ class EnergyModel(BaseTransform, ABC):
             prior (torch.Tensor, optional): See :meth:`propagate`.
             spread_prior (bool, optional): See :meth:`propagate`.
         """
+        wait_passively()
         graph, notes = read_graph()
         communicator, dtype = graph.communicator, graph.edge_weight.dtype
         reached = torch.isin(graph.component, communicator.union(graph.component[labels.labelled]))
