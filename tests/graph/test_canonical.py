@@ -466,3 +466,41 @@ def test_bad_values_of_a_sparse_matrix_are_refused(value, message):
 def test_a_sparse_matrix_with_values_that_are_vectors_is_refused():
     with pytest.raises(ValueError, match=r"sparse matrix must be square, got shape \[3, 3, 2\]"):
         canonical_graph(sparse_coo(EDGES, torch.ones(3, 2), (3, 3, 2)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_whose_sum_is_beyond_the_range_are_divided_by_a_power_of_two(dtype):
+    most = torch.finfo(dtype).max
+    edge_index = torch.tensor([[0, 0, 1, 1, 2], [1, 1, 2, 3, 3]])
+    weight = torch.tensor([most, most, most / 2, torch.finfo(dtype).tiny, most / 4], dtype=dtype)
+    graph, notes = canonical_graph(edge_index, weight, 4)
+    assert any("power of two" in note for note in notes)
+    assert bool(torch.isfinite(graph.degree).all())
+    relative = graph.edge_weight / graph.edge_weight[0]
+    assert relative[[0, 1, 3]].tolist() == [1, 1 / 4, 1 / 8]
+    assert float(graph.edge_weight.min()) > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("largest", [1e30, 1e-30])
+def test_the_safe_range_keeps_mantissas_and_ends_at_one(dtype, largest):
+    graph = random_graph(0, dtype=dtype)
+    weight = graph.edge_weight / graph.edge_weight.max() * largest
+    scaled = graph.with_weight(weight).in_safe_range()
+    assert 0.5 < float(scaled.edge_weight.max()) <= 1
+    assert torch.equal(torch.frexp(scaled.edge_weight)[0], torch.frexp(weight)[0])
+    assert len(torch.unique(torch.frexp(scaled.edge_weight)[1] - torch.frexp(weight)[1])) == 1
+
+
+@pytest.mark.parametrize("largest", [1e-5, 0.75, 1.0, 1e5])
+def test_ordinary_weights_are_left_as_they_are(largest):
+    graph = random_graph(0)
+    graph = graph.with_weight(graph.edge_weight / graph.edge_weight.max() * largest)
+    assert graph.in_safe_range() is graph
+
+
+def test_weights_that_vanish_beside_the_largest_keep_their_nodes_connected():
+    graph = canonical_graph(torch.tensor([[0, 1, 2], [1, 2, 3]]), torch.tensor([1e38, 1e-44, 1e38]), 4)[0]
+    safe = graph.in_safe_range()
+    assert safe.num_components == 1
+    assert float(safe.edge_weight[1] / safe.edge_weight[0]) == pytest.approx(2.0**-60)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,14 @@ from torch import Tensor
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
 from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency, sparse_csr
+
+#: The smallest weight of a model's graph, as an exponent of two below the largest: sums, products and quotients of a few
+#: such numbers stay in the range of the type, which ends at 2^-126 and 2^-1022.
+_LEAST = {torch.float32: -60, torch.float64: -300}
+
+#: Graphs whose largest weight is within this exponent of two are left as they are: class functions and energies that
+#: have the unit of the weights stay in it.
+_ORDINARY_EXPONENT = 30
 
 #: Below this many edges everything fits the cache and an order of the nodes does not pay.
 _WORTHWHILE = 100_000
@@ -204,6 +213,28 @@ class CanonicalGraph:
             if name in self.__dict__:
                 graph.__dict__[name] = self.__dict__[name]
         return graph
+
+    def in_safe_range(self) -> CanonicalGraph:
+        r"""The same graph with weights that no model can carry out of the range of numbers.
+
+        Where the largest weight is not within :math:`2^{\pm 30}`, all are divided by a power of two that brings it into
+        :math:`(1/2, 1]`: no bit of a mantissa changes, and no answer that is free of scale. What is smaller than
+        :math:`2^{-60}` of the largest (:math:`2^{-300}` in double precision) becomes that: it keeps its nodes
+        connected, and weighs nothing beside larger ones.
+        """
+        weight, unit = self.edge_weight, self.unit_exponent
+        shift = 0 if abs(unit) <= _ORDINARY_EXPONENT else unit
+        half = shift // 2  # in two steps: one factor may be out of the range itself
+        scaled = (weight * 2.0**-half * 2.0 ** (half - shift)).clamp(min=2.0 ** (unit - shift + _LEAST[weight.dtype]))
+        return self if torch.equal(scaled, weight) else self.with_weight(scaled)
+
+    @cached_property
+    def unit_exponent(self) -> int:
+        """The exponent of the smallest power of two that no weight exceeds."""
+        weight = self.edge_weight
+        largest = self.communicator.max(weight.max() if weight.numel() else weight.new_zeros(()))
+        mantissa, exponent = math.frexp(float(largest))
+        return exponent - (mantissa == 0.5)
 
     def local_order(self) -> Tensor | None:
         """An order of the nodes in which neighbours lie near each other in memory (reverse Cuthill–McKee).

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -60,6 +61,10 @@ def canonical_graph(
         notes.append(f"{int(empty.sum())} edge(s) of weight 0 dropped")
     keep = ~loops & ~empty
     row, col, weight = row[keep], col[keep], weight[keep]
+    if weight.numel() and float(weight.max()) * 2 > torch.finfo(weight.dtype).max / weight.numel():
+        shift = math.ceil(math.log2(weight.numel())) + 2
+        weight = (weight * 2.0**-shift).clamp(min=torch.finfo(weight.dtype).tiny)
+        notes.append("weights divided by a power of two: their sum is beyond the range of numbers")
 
     key = torch.minimum(row, col) * stride + torch.maximum(row, col)
     ascending = row < col

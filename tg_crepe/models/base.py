@@ -212,6 +212,7 @@ class EnergyModel(BaseTransform, ABC):
         """
         wait_passively()
         graph, notes = read_graph()
+        graph = graph.in_safe_range()
         communicator, dtype = graph.communicator, graph.edge_weight.dtype
         reached = torch.isin(graph.component, communicator.union(graph.component[labels.labelled]))
         inside = reached & (graph.degree > 0)

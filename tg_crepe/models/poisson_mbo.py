@@ -59,7 +59,8 @@ class PoissonMBO(EnergyModel):
         volume = resolve_volume("bind_volume", self.bind_volume, task)
         graph, communicator = task.graph, task.graph.communicator
         degree = graph.degree.unsqueeze(-1)
-        push = self.fidelity * poisson_source(task).to(task.sign.dtype)
+        # In units of the largest weight, which is about one in the paper: the labels are free of scale.
+        push = self.fidelity * 2.0**graph.unit_exponent * poisson_source(task).to(task.sign.dtype)
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
         score, _ = match_volumes(solve_poisson(task).score, task, volume)
         state, trace = _threshold(score, task), Trace()

@@ -73,6 +73,7 @@ def cheeger_partition(
     """
     check_choice("normaliser", normaliser, NORMALISERS)
     whole, notes = canonical_graph(edge_index, edge_weight, num_nodes)
+    whole = whole.in_safe_range()
     connected = whole.degree > 0
     if int(connected.sum()) < 2:
         raise ValueError(f"'edge_index' must hold at least one edge between two nodes, got {whole.num_edges}")
