@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import clusters
 
-from tg_crepe import cheeger_partition, get_energy_model
+from tg_crepe import cheeger_partition, get_energy_model, prepare
 from tg_crepe.models.registry import ENERGY_MODELS
 from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
@@ -37,7 +37,8 @@ def test_weights_times_any_power_of_two_give_the_same_bits(name, dtype):
     expected = run(name, *labels, weight)
     for exponent in EXPONENTS[dtype]:
         half = exponent // 2
-        result = run(name, *labels, weight * 2.0**half * 2.0 ** (exponent - half))
+        large = weight * 2.0**half * 2.0 ** (exponent - half)
+        result = run(name, *labels, large)
         for field in ("label", "prob", "certainty"):
             assert torch.equal(getattr(result, field), getattr(expected, field)), (field, exponent)
         assert bool(torch.isfinite(result.u).all())
@@ -63,6 +64,15 @@ def test_weights_of_a_few_bits_give_finite_numbers_and_the_same_twice(name, dtyp
         assert bool(torch.isfinite(getattr(result, field)).all()), field
         assert torch.equal(getattr(result, field), getattr(again, field)), field
     assert set(result.label.tolist()) <= {0, 1, 2}
+
+
+def test_a_prepared_graph_is_in_the_safe_range(dtype):
+    y, edge_index, mask, weight = task(dtype)
+    weight = (weight * 2.0 ** EXPONENTS[dtype][0]).repeat(2)
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    graph = prepare(edge_index, weight)
+    assert graph.in_safe_range() is graph
+    assert torch.equal(run("lgc", y, graph, mask, None).prob, run("lgc", y, edge_index, mask, weight).prob)
 
 
 def test_a_partition_does_not_depend_on_the_scale(dtype):

@@ -12,26 +12,17 @@ from torch import Tensor
 from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
 from tg_crepe.datasets._dicom import dicom_size, read_dicom
+from tg_crepe.datasets._open import open_picture, unreadable
 
 #: What counts as an image file in a folder.
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".pgm", ".ppm", ".dcm"})
-
-
-def _open(path: Path) -> Any:
-    """Pillow's image with its header read; the pixels are read on demand."""
-    try:
-        return require("PIL.Image", extra="vision").open(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"the image '{path}' is missing") from error
-    except (OSError, SyntaxError, ValueError) as error:
-        raise damaged_file(path, "it is not a readable image; it is damaged or half downloaded") from error
 
 
 def image_size(path: Path) -> tuple[int, int]:
     """Height and width, from the header alone."""
     if path.suffix.lower() == ".dcm":
         return dicom_size(path)
-    with _open(path) as image:
+    with open_picture(path) as image:
         return int(image.height), int(image.width)
 
 
@@ -54,14 +45,12 @@ def decode_image(path: Path, size: tuple[int, int] | None, channels: int) -> Ten
     if path.suffix.lower() == ".dcm":
         image = require("PIL.Image", extra="vision").fromarray(read_dicom(path))
     else:
-        image = _open(path)
+        image = open_picture(path)
     with image:
         try:
             image.load()
-        except (OSError, SyntaxError, ValueError, EOFError) as error:
-            raise damaged_file(
-                path, f"its pixels cannot be read ({error}); it is damaged or half downloaded"
-            ) from error
+        except Exception as error:  # whatever the reader of the first bad byte likes
+            raise unreadable(path, error) from error
         pixels = _to_bytes(image, channels, path)
         if size is not None and (pixels.height, pixels.width) != size:
             resampling = require("PIL.Image", extra="vision").Resampling.BILINEAR

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +9,11 @@ import numpy as np
 from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
 from tg_crepe.datasets._dicom import read_dicom
-
-#: Pixels of an image that is still opened: a slide of 32,000 x 32,000 is, 3 GB for a moment; a file that claims more is
-#: taken for damaged. Pillow's own limit is a twelfth of it and meant for servers that read files of strangers.
-MOST_PIXELS = 1 << 30
+from tg_crepe.datasets._open import open_picture, unreadable
 
 #: Pixels a side down to which a JPEG file is shrunk while it is unpacked, to a half, a quarter or an eighth: twice what
 #: most networks read at least, so that the resizing that follows decides how the image looks.
 _DRAFT = 1024
-
-
-@contextmanager
-def larger_images() -> Iterator[None]:
-    """Raises Pillow's limit for the size of an image to ours while the block runs."""
-    image_module: Any = require("PIL.Image", extra="vision")
-    before = image_module.MAX_IMAGE_PIXELS
-    image_module.MAX_IMAGE_PIXELS = MOST_PIXELS
-    try:
-        yield
-    finally:
-        image_module.MAX_IMAGE_PIXELS = before
 
 
 def open_image(path: Path) -> Any:
@@ -38,42 +21,22 @@ def open_image(path: Path) -> Any:
 
     It is turned as its EXIF data say; of an animation or of several pages it is the first; what is transparent is
     white; grey, CMYK and palettes become RGB, and 16 bits are scaled to 8; a JPEG file of thousands of pixels a side
-    is unpacked to a fraction, in as much less memory and time. Used inside :func:`larger_images`.
+    is unpacked to a fraction, in as much less memory and time.
 
     Args:
         path (Path): The file.
     """
     if path.suffix.lower() == ".dcm":
         return as_rgb(require("PIL.Image", extra="vision").fromarray(read_dicom(path)), path)
-    image_module = require("PIL.Image", extra="vision")
-    too_large = (image_module.DecompressionBombError, image_module.DecompressionBombWarning)
-    with warnings.catch_warnings():
+    with open_picture(path) as image, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd EXIF data and the like: the pixels are what counts
-        warnings.simplefilter("error", image_module.DecompressionBombWarning)
         try:
-            with image_module.open(path) as image:
-                image.draft(None, (_DRAFT, _DRAFT))
-                image.load()
-                return as_rgb(require("PIL.ImageOps", extra="vision").exif_transpose(image), path)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"the image '{path}' is missing") from error
-        except PermissionError as error:
-            raise PermissionError(f"the image '{path}' may not be read") from error
-        except too_large as error:
-            raise damaged_file(path, f"it claims to have more than {MOST_PIXELS:,} pixels") from error
-        except image_module.UnidentifiedImageError as error:
-            raise damaged_file(path, "it is not a readable image; it is damaged or of another kind") from error
-        except ValueError as error:
-            if str(error).startswith(f"'{path}' cannot be used"):
-                raise
-            raise _unreadable(path, error) from error
-        except (OSError, SyntaxError, EOFError, IndexError, TypeError, KeyError, OverflowError) as error:
-            # Whatever the reader of the first bad byte likes.
-            raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> ValueError:
-    return damaged_file(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded")
+            image.draft(None, (_DRAFT, _DRAFT))
+            image.load()
+            turned = require("PIL.ImageOps", extra="vision").exif_transpose(image)
+        except Exception as error:  # whatever the reader of the first bad byte likes
+            raise unreadable(path, error) from error
+        return as_rgb(turned, path)
 
 
 def as_rgb(image: Any, where: Path | str) -> Any:

@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,6 @@ from tg_crepe._files import damaged_file
 from tg_crepe.embed.blocks import Block, BlockFolder
 from tg_crepe.embed.encoder import Encoder
 from tg_crepe.embed.file import Embedding, write_embedding
-from tg_crepe.embed.images import larger_images
 from tg_crepe.embed.registry import DEFAULT_MODELS, get_encoder
 from tg_crepe.embed.source import Source, open_source
 
@@ -172,9 +170,7 @@ def _make_blocks(
     """All blocks in order, read where they are kept, else made (and kept); ``done`` items are kept."""
     # What was done before says nothing of the rate.
     progress = {"total": len(source), "initial": done, "unit": f" {source.kind}", "disable": None}
-    limits: AbstractContextManager[None] = larger_images() if source.kind == "images" else nullcontext()
     with (
-        limits,
         ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
         tqdm(desc=f"embedding {source.kind}", **progress) as bar,
     ):

@@ -224,9 +224,11 @@ class CanonicalGraph:
         """
         weight, unit = self.edge_weight, self.unit_exponent
         shift = 0 if abs(unit) <= _ORDINARY_EXPONENT else unit
+        least = unit - shift + _LEAST[weight.dtype]
+        if shift == 0 and math.frexp(self._smallest_weight)[1] > least:
+            return self
         half = shift // 2  # in two steps: one factor may be out of the range itself
-        scaled = (weight * 2.0**-half * 2.0 ** (half - shift)).clamp(min=2.0 ** (unit - shift + _LEAST[weight.dtype]))
-        return self if torch.equal(scaled, weight) else self.with_weight(scaled)
+        return self.with_weight((weight * 2.0**-half * 2.0 ** (half - shift)).clamp(min=2.0**least))
 
     @cached_property
     def unit_exponent(self) -> int:
@@ -235,6 +237,10 @@ class CanonicalGraph:
         largest = self.communicator.max(weight.max() if weight.numel() else weight.new_zeros(()))
         mantissa, exponent = math.frexp(float(largest))
         return exponent - (mantissa == 0.5)
+
+    @cached_property
+    def _smallest_weight(self) -> float:
+        return float(self.edge_weight.min()) if self.num_edges else 1.0
 
     def local_order(self) -> Tensor | None:
         """An order of the nodes in which neighbours lie near each other in memory (reverse Cuthill–McKee).

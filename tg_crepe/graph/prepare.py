@@ -80,6 +80,7 @@ def prepare(
     graph, repairs = canonical_graph(edges, weight, num_nodes, symmetrize)
     if isinstance(graph, PreparedGraph):
         return graph
+    graph = graph.in_safe_range()
     if repairs:
         warnings.warn("the graph was repaired: " + "; ".join(repairs), GraphWarning, stacklevel=2)
     # The result shares no memory with the input.

@@ -1,0 +1,63 @@
+"""Image files are opened here and nowhere else: a few formats, and no more pixels than anybody has."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+from tg_crepe._files import damaged_file
+from tg_crepe._optional import require
+
+#: What a file may be, whatever its name says. Pillow knows many more: it hands PostScript to Ghostscript, and formats
+#: that hardly anybody uses have readers that hardly anybody tests.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+
+#: Pixels of an image that is still opened: a slide of 32,000 x 32,000 is, 3 GB for a moment; a file that claims more is
+#: taken for damaged. Pillow's own limit is a twelfth of it and meant for servers that read files of strangers.
+MOST_PIXELS = 1 << 30
+
+#: Pillow's limit belongs to the whole process: one thread at a time raises it.
+_LIMIT = threading.Lock()
+
+
+def open_picture(path: Path) -> Any:
+    """Pillow's image of a file with its header read; the pixels are read on demand.
+
+    Args:
+        path (Path): The file.
+    """
+    image_module: Any = require("PIL.Image", extra="vision")
+    try:
+        with _LIMIT, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd EXIF data and the like: the pixels are what counts
+            before = image_module.MAX_IMAGE_PIXELS
+            image_module.MAX_IMAGE_PIXELS = MOST_PIXELS
+            try:
+                image = image_module.open(path, formats=FORMATS)
+            finally:
+                image_module.MAX_IMAGE_PIXELS = before
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"the image '{path}' is missing") from error
+    except PermissionError as error:
+        raise PermissionError(f"the image '{path}' may not be read") from error
+    except image_module.DecompressionBombError as error:
+        raise _too_large(path) from error
+    except Exception as error:  # whatever the reader of the first bad byte likes
+        raise damaged_file(
+            path, f"it is not a readable image ({', '.join(FORMATS)}); it is damaged or of another kind"
+        ) from error
+    if image.width * image.height > MOST_PIXELS:
+        image.close()
+        raise _too_large(path)
+    return image
+
+
+def _too_large(path: Path) -> ValueError:
+    return damaged_file(path, f"it claims to have more than {MOST_PIXELS:,} pixels")
+
+
+def unreadable(path: Path, error: Exception) -> ValueError:
+    """The error for pixels that cannot be unpacked."""
+    return damaged_file(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded")
