@@ -12,7 +12,7 @@ from tg_crepe.warnings import ConvergenceWarning, GraphWarning
 
 pytestmark = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["single", "double"])
 
-#: Exponents of two, none of them near 0, whose products with weights between 0.01 and 1 are normal numbers, and the largest of all.
+#: Exponents of two, none of them near 0, whose products with weights between 0.01 and 1 are normal numbers.
 EXPONENTS = {torch.float32: (-118, -31, 31, 127), torch.float64: (-1010, -300, 300, 1023)}
 
 

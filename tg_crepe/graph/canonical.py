@@ -12,8 +12,8 @@ from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
 from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency, sparse_csr
 
-#: The smallest weight of a model's graph, as an exponent of two below the largest: sums, products and quotients of a few
-#: such numbers stay in the range of the type, which ends at 2^-126 and 2^-1022.
+#: The smallest weight of a model's graph beside the largest, as an exponent of two: sums, products and quotients of a
+#: few such numbers stay in the range of the type, which ends at 2^-126 and 2^-1022.
 _LEAST = {torch.float32: -60, torch.float64: -300}
 
 #: Graphs whose largest weight is within this exponent of two are left as they are: class functions and energies that
