@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor
 
-from tg_crepe.embed import Encoder, get_encoder
+from tg_crepe.embed import Encoder
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200)}
 
@@ -18,8 +21,36 @@ def mean_colour(images: list[Any]) -> np.ndarray:
     return np.stack([np.asarray(image, np.float32).mean(axis=(0, 1)) / 255 for image in images])
 
 
+class ColourEncoder(Encoder):
+    """:func:`mean_colour` as a model that is known to be the same in every run.
+
+    Args:
+        stops_after (int, optional): After so many batches it stands for a killed process. (default: :obj:`None`)
+        **options: Those of :class:`Encoder`.
+    """
+
+    kind = "images"
+
+    def __init__(self, stops_after: int | None = None, **options: Any) -> None:
+        super().__init__("mean_colour", **options)
+        self.left = stops_after
+
+    def encode(self, items: Sequence[Any]) -> Tensor:
+        if self.left == 0:
+            raise Stop
+        self.left = None if self.left is None else self.left - 1
+        return torch.from_numpy(mean_colour(list(items)))
+
+    def describe(self) -> dict[str, Any]:
+        return {"library": "these tests"}
+
+
+class Stop(Exception):
+    """What stands for a killed process."""
+
+
 def colour_encoder(**options: Any) -> Encoder:
-    return get_encoder(mean_colour, kind="images", **options)
+    return ColourEncoder(**options)
 
 
 def write_images(folder: Path, count: int = 30, side: int = 12, seed: int = 0) -> list[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,27 @@ def test_nothing_is_left_of_a_file_that_could_not_be_finished(tmp_path):
     with pytest.raises(RuntimeError):
         write_embedding(tmp_path / "a.npz", parts(), IDS, X.shape, {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"format": 1, "model": 3},
+        {"format": 1, "skipped": []},
+        {"format": 1, "source": "x"},
+        {"format": 1, "truncated": None},
+        [1],
+    ],
+)
+def test_a_note_that_somebody_changed_is_refused(tmp_path, made):
+    np.savez(tmp_path / "a.npz", x=X, ids=np.array(IDS), made=np.array(json.dumps(made)))
+    assert read_note(tmp_path / "a.npz") is None
+    with pytest.raises(ValueError, match=r"a\.npz' cannot be used"):
+        read_embedding(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("x", [X[0], X.astype(np.float64), X[:2], X[:, :0]])
+def test_rows_that_do_not_fit_are_refused(tmp_path, x):
+    np.savez(tmp_path / "a.npz", x=x, ids=np.array(IDS), made=np.array('{"format": 1}'))
+    with pytest.raises(ValueError, match="a row for each of the ids"):
+        read_embedding(tmp_path / "a.npz")

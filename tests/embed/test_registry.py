@@ -27,6 +27,33 @@ def test_an_encoder_is_returned_as_it_is():
     assert get_encoder(encoder) is encoder
 
 
+def test_options_do_not_go_with_an_encoder():
+    with pytest.raises(ValueError, match="'size' must be given when the encoder is made"):
+        get_encoder(colour_encoder(), size=64)
+
+
+def test_a_batch_goes_where_the_network_is():
+    seen = []
+
+    class Watched(Pooled):
+        def forward(self, x):
+            seen.append((x.device.type, self.norm.weight.device.type))
+            return super().forward(x)
+
+    encoder = get_encoder(Watched(), size=8)
+    # A device without numbers stands for a GPU: whatever stayed on the CPU would raise beside it.
+    encoder.device = torch.device("meta")
+    encoder.network.to("meta")
+    with pytest.raises(NotImplementedError, match="meta"):  # when the features come back, and not before
+        encoder.encode([torch.zeros(3, 8, 8)])
+    assert seen == [("meta", "meta")]
+
+
+def test_a_network_stays_on_its_device():
+    with pytest.raises(ValueError, match="'device' must be one that torch can use here, got 'meta'"):
+        get_encoder(Pooled().to("meta"))
+
+
 def test_a_network_of_ones_own_is_used_in_evaluation_mode():
     network = Pooled()
     images = [np.full((9, 9, 3), value, np.uint8) for value in (0, 100, 200)]

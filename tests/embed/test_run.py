@@ -9,10 +9,11 @@ import torch
 
 pytest.importorskip("PIL", reason="images need the extra 'vision'")
 
-from embed_inputs import colour_encoder, mean_colour, write_images
+from embed_inputs import Stop, colour_encoder, mean_colour, write_images
 
 from tg_crepe.embed import embed, embed_to_file, get_encoder, open_source, read_embedding
 from tg_crepe.embed.blocks import BlockFolder
+from tg_crepe.warnings import DatasetWarning
 
 
 @pytest.fixture(autouse=True)
@@ -20,22 +21,9 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr("tg_crepe.embed.run._BLOCK", 8)
 
 
-class Stop(Exception):
-    """What stands for a killed process."""
-
-
 def stops_after(batches: int):
     """The encoder of colours, which is killed after some batches."""
-    done = []
-
-    def function(images):
-        if len(done) == batches:
-            raise Stop
-        done.append(len(images))
-        return mean_colour(images)
-
-    function.__qualname__ = "mean_colour"
-    return get_encoder(function, kind="images", batch_size=4)
+    return colour_encoder(stops_after=batches, batch_size=4)
 
 
 def test_rows_are_those_of_a_plain_loop(tmp_path):
@@ -76,6 +64,115 @@ def test_blocks_of_another_model_or_of_other_files_are_not_taken(tmp_path):
     np.testing.assert_array_equal(
         read_embedding(tmp_path / "out.npz").x, embed(tmp_path / "images", colour_encoder(batch_size=4)).x
     )
+
+
+def test_a_function_of_ones_own_starts_anew(tmp_path):
+    write_images(tmp_path / "images", 16)
+    left = [2]
+
+    def colours(images):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stop
+        return mean_colour(images)
+
+    with pytest.raises(Stop):
+        embed_to_file(tmp_path / "images", tmp_path / "out.npz", get_encoder(colours, kind="images", batch_size=4))
+    assert (tmp_path / ".out.npz.blocks").is_dir()
+    first = get_encoder(colours, kind="images", batch_size=4)
+
+    def colours(images):  # another function of the same name
+        return mean_colour(images) + 1
+
+    other = get_encoder(colours, kind="images", batch_size=4)
+    assert other.describe() == first.describe()
+    assert embed_to_file(tmp_path / "images", tmp_path / "out.npz", other).resumed == 0
+    expected = embed(tmp_path / "images", other).x
+    np.testing.assert_array_equal(read_embedding(tmp_path / "out.npz").x, expected)
+
+
+def test_a_file_that_changes_while_the_run_is_under_way_is_noticed_by_the_next(tmp_path):
+    write_images(tmp_path / "images", 16)
+    source = open_source(tmp_path / "images")
+    encoder = colour_encoder(batch_size=4)
+    encode = encoder.encode
+
+    def change(items):
+        write_images(tmp_path / "images", 1, side=13, seed=3)
+        return encode(items)
+
+    encoder.encode = change
+    made = embed_to_file(source, tmp_path / "out.npz", encoder).made
+    assert made["source"]["fingerprint"] != open_source(tmp_path / "images").fingerprint()
+
+
+def test_nothing_is_left_where_the_last_step_is_killed(tmp_path, monkeypatch):
+    write_images(tmp_path / "images", 16)
+
+    def killed(path, parts, *others):
+        path.write_bytes(b"half")
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tg_crepe.embed.run.write_embedding", killed)
+        with pytest.raises(Stop):
+            embed_to_file(tmp_path / "images", tmp_path / "out.npz", colour_encoder(batch_size=4))
+    assert not (tmp_path / "out.npz").exists()
+    assert embed_to_file(tmp_path / "images", tmp_path / "out.npz", colour_encoder(batch_size=4)).resumed == 16
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["images", "out.npz"]
+
+
+def test_a_block_of_bad_files_alone_is_left_out(tmp_path):
+    write_images(tmp_path / "images", 20)
+    for number in range(8, 16):
+        (tmp_path / "images" / f"{number:03d}.png").write_bytes(b"no image")
+    encoder = colour_encoder(batch_size=4)
+    whole = embed(tmp_path / "images", encoder, skip_bad=True)
+    assert (whole.x.shape, len(whole.made["skipped"])) == ((12, 3), 8)
+    embed_to_file(tmp_path / "images", tmp_path / "out.npz", encoder, skip_bad=True)
+    np.testing.assert_array_equal(read_embedding(tmp_path / "out.npz").x, whole.x)
+
+
+def test_a_function_sees_no_more_than_a_batch():
+    sizes = []
+
+    def function(texts):
+        sizes.append(len(texts))
+        return [[len(text)] for text in texts]
+
+    embed(["a"] * 20, get_encoder(function, kind="texts", batch_size=3))
+    assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("turn", [1, 3])
+def test_rows_of_another_length_are_refused(tmp_path, turn):
+    calls = []
+
+    def function(texts):
+        calls.append(None)
+        return np.zeros((len(texts), 2 if len(calls) > turn else 3))
+
+    encoder = get_encoder(function, kind="texts", batch_size=4)
+    with pytest.raises(ValueError, match="must give rows of one length"):
+        embed_to_file(["a"] * 20, tmp_path / "out.npz", encoder)
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_the_source_is_never_replaced(tmp_path):
+    np.savez(tmp_path / "a.npz", images=np.zeros((3, 5, 5), np.uint8))
+    before = (tmp_path / "a.npz").read_bytes()
+    with pytest.raises(ValueError, match="'out' must not be the source itself"):
+        embed_to_file(tmp_path / "a.npz", tmp_path / "a.npz", colour_encoder())
+    assert (tmp_path / "a.npz").read_bytes() == before
+
+
+def test_names_of_a_file_stand_there_once(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"text": ["one", "two"]}, index=[7, 7])
+    encoder = get_encoder(lambda texts: [[len(text)] for text in texts], kind="texts")
+    assert embed(frame, encoder).ids == ("7", "7")  # a pipeline that draws rows again does not need names
+    with pytest.raises(ValueError, match="the id '7' stands there twice"):
+        embed_to_file(frame, tmp_path / "a.npz", encoder)
 
 
 def test_no_more_than_a_block_is_in_memory(tmp_path, monkeypatch):
@@ -155,7 +252,8 @@ def test_texts_that_are_too_long_are_counted(tmp_path):
     encoder = get_encoder(lambda texts: [[len(text)] for text in texts], kind="texts")
     encoder.count_too_long = lambda items: sum(len(text) > 3 for text in items)
     texts = ["a", "long text", "b", "another long text"] * 5
-    assert embed(texts, encoder).made["truncated"] == 10
+    with pytest.warns(DatasetWarning, match="10 of 20 texts are longer"):
+        assert embed(texts, encoder).made["truncated"] == 10
     assert embed_to_file(texts, tmp_path / "a.npz", encoder).made["truncated"] == 10
 
 

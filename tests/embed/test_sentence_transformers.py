@@ -11,6 +11,7 @@ import sentence_transformers as library
 
 from tg_crepe.embed import embed, get_encoder
 from tg_crepe.embed.packages import PACKAGES
+from tg_crepe.warnings import DatasetWarning
 
 FOLDER = PACKAGES["sentence-transformers:all-MiniLM-L6-v2"].path
 pytestmark = pytest.mark.filterwarnings("default")  # of the libraries
@@ -41,7 +42,8 @@ def test_texts_beyond_the_window_are_counted_and_cut(encoder):
     window = encoder.window
     fits, exact = "word " * (window - 2), "word " * (window - 1)
     assert encoder.count_too_long([fits, exact, "short"]) == 1
-    longer = embed(["word " * 1000, "word " * 2000], encoder)
+    with pytest.warns(DatasetWarning, match="2 of 2 texts are longer than the window"):
+        longer = embed(["word " * 1000, "word " * 2000], encoder)
     np.testing.assert_array_equal(longer.x[0], longer.x[1])
     assert longer.made["truncated"] == 2
 
@@ -66,6 +68,15 @@ def test_a_damaged_folder_is_one_line(tmp_path):
     with pytest.raises(ValueError, match="is not a whole model of sentence-transformers") as caught:
         get_encoder(tmp_path / "model")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ['[{"type": "own.Model"}]', '[{"type": "os.system"}]', "{", "[1]", '{"type": 1}'])
+def test_code_that_lies_in_a_folder_is_not_run(tmp_path, content):
+    (tmp_path / "modules.json").write_text(content)
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Model: ...\n")
+    with pytest.raises(ValueError, match=r"modules\.json' cannot be used: it (asks for code of its own|must list)"):
+        get_encoder(tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_model_that_is_not_there_is_one_line():

@@ -97,6 +97,45 @@ def test_strings_are_files_or_texts_as_the_model_reads(tmp_path):
     assert open_source(["a text"]).kind == "texts"
 
 
+def test_strings_that_end_as_images_are_files(tmp_path):
+    write_images(tmp_path, 2)
+    assert open_source([str(path) for path in sorted(tmp_path.iterdir())]).kind == "images"
+    assert open_source(sorted(tmp_path.iterdir())).read(1).size == (12, 12)
+
+
+def test_marks_tell_images_of_the_same_bytes_apart():
+    grey = np.arange(16, dtype=np.uint8)
+    first, second = Image.fromarray(grey.reshape(4, 4)).convert("P"), Image.fromarray(grey.reshape(4, 4)).convert("P")
+    second.putpalette(list(range(255, -1, -1)) * 3)
+    turned = Image.fromarray(grey.reshape(4, 4))
+    turned.getexif()[0x0112] = 6
+    forms = [
+        grey.reshape(4, 4),
+        grey.reshape(2, 8),
+        grey.reshape(2, 8).view(np.int8),
+        Image.fromarray(grey.reshape(4, 4)),
+        turned,
+        first,
+        second,
+    ]
+    source = open_source(forms, "images")
+    assert len({source.mark(place) for place in range(len(forms))}) == len(forms)
+
+
+def test_a_file_in_bytes_is_an_image_as_hugging_face_keeps_it(tmp_path):
+    write_images(tmp_path, 1)
+    content = (tmp_path / "000.png").read_bytes()
+    forms = [{"bytes": content, "path": None}, {"bytes": None, "path": str(tmp_path / "000.png")}, content]
+    source = open_source(forms, "images")
+    shown = [np.asarray(source.read(place)).tolist() for place in range(3)]
+    assert shown[0] == shown[1] == shown[2]
+
+
+def test_a_text_with_half_a_character_is_refused():
+    with pytest.raises(ValueError, match="half a character"):
+        open_source(["a \ud800"]).read(0)
+
+
 def test_frames_and_series_of_pandas_are_sources():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame({"id": ["u", "v"], "text": ["one", "two"], "label": [0, 1]})

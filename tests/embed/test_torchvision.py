@@ -70,3 +70,10 @@ def test_unknown_names_and_weights_are_said(tmp_path):
     torch.save({"a": torch.ones(1)}, tmp_path / "a.pth")
     with pytest.raises(ValueError, match="do not fit 'torchvision:resnet18'"):
         get_encoder("torchvision:resnet18", weights=tmp_path / "a.pth")
+
+
+def test_a_size_that_a_network_does_not_take_is_one_line(tmp_path):
+    _, path = saved("densenet121", tmp_path)
+    with pytest.raises(ValueError, match=r"'size' must be one that 'torchvision:densenet121.*' takes, got 8") as caught:
+        get_encoder("torchvision:densenet121", weights=path, size=8)
+    assert "\n" not in str(caught.value)

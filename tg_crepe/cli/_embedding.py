@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 #: The endings of a table, which holds numbers or texts.
 _TABLES = (".csv", ".parquet")
+
+#: How many of the files that were left out are named on the screen.
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def is_source(path: Path, options: EmbedOptions) -> bool:
         try:
             with np.load(path, allow_pickle=False) as file:
                 return "images" in file.files and "x" not in file.files
-        except (ValueError, OSError, EOFError):
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
             return False  # the reader of features says what is wrong with it
     return False
 
@@ -137,7 +141,7 @@ def _why_again(out: Path, source: Source, model: str, options: EmbedOptions) -> 
         return "is no whole embedding"
     if note.get("asked") != asked_for(model, options.text, options.for_encoder):
         return f"was made with another model or other options ({note['model']})"
-    if note["source"]["fingerprint"] != source.fingerprint():
+    if note["source"].get("fingerprint") != source.fingerprint():
         return "was made of other files"
     if note["skipped"] and not options.skip_bad:
         return "was made without some files"
@@ -157,7 +161,10 @@ def tell_start(screen: Console, encoder: Encoder, source: Source, done: int) -> 
 
 def tell_notes(screen: Console, made: dict[str, Any]) -> None:
     """What a user should know of an embedding: files that were left out, texts that were cut."""
-    lines = [f"left out: {reason}" for reason in made["skipped"].values()]
+    reasons = list(made["skipped"].values())
+    lines = [f"left out: {reason}" for reason in reasons[:_NAMED]]
+    if len(reasons) > _NAMED:
+        lines.append(f"left out: {len(reasons) - _NAMED:,} more, which 'made' in the file of features names")
     if made["truncated"]:
         window = made["encoder"].get("preprocessing", {}).get("window")
         lines.append(

@@ -19,12 +19,15 @@ def write_previews(run: RunFolder, source: Source, ids: Sequence[str], node: Ten
     """Keeps an image or a snippet of some nodes, which go by the names of the source."""
     import numpy as np
 
+    from tg_crepe.embed.images import quiet_pictures
+
     place_of = {name: place for place, name in enumerate(source.ids)}
     places = [place_of[ids[i]] for i in node.tolist()]
     if source.kind == "texts":
         run.write_snippets(node, [snippet(source.read(place)) for place in places])
         return
-    images = [_small(source.read(place)) for place in places]
+    with quiet_pictures():
+        images = [_small(source.read(place)) for place in places]
     side = max(max(image.size) for image in images)
     run.write_thumbnails(node, np.stack([_square(image, side) for image in images]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
@@ -22,12 +22,14 @@ MOST_PIXELS = 1 << 30
 _LIMIT = threading.Lock()
 
 
-def open_picture(path: Path) -> Any:
+def open_picture(file: Path | BinaryIO, name: Path | str | None = None) -> Any:
     """Pillow's image of a file with its header read; the pixels are read on demand.
 
     Args:
-        path (Path): The file.
+        file (Path or file): The file.
+        name (Path or str, optional): What to call it in a message. (default: :obj:`None`, its path)
     """
+    path = str(file) if name is None else name
     image_module: Any = require("PIL.Image", extra="vision")
     try:
         with _LIMIT, warnings.catch_warnings():
@@ -35,7 +37,7 @@ def open_picture(path: Path) -> Any:
             before = image_module.MAX_IMAGE_PIXELS
             image_module.MAX_IMAGE_PIXELS = MOST_PIXELS
             try:
-                image = image_module.open(path, formats=FORMATS)
+                image = image_module.open(file, formats=FORMATS)
             finally:
                 image_module.MAX_IMAGE_PIXELS = before
     except FileNotFoundError as error:
@@ -54,10 +56,11 @@ def open_picture(path: Path) -> Any:
     return image
 
 
-def _too_large(path: Path) -> ValueError:
+def _too_large(path: Path | str) -> ValueError:
     return damaged_file(path, f"it claims to have more than {MOST_PIXELS:,} pixels")
 
 
-def unreadable(path: Path, error: Exception) -> ValueError:
+def unreadable(path: Path | str, error: Exception) -> ValueError:
     """The error for pixels that cannot be unpacked."""
-    return damaged_file(path, f"its pixels cannot be read ({error}); it is damaged or half downloaded")
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return damaged_file(path, f"its pixels cannot be read ({reason}); it is damaged or half downloaded")

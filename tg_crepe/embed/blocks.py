@@ -59,7 +59,7 @@ class BlockFolder:
         return self._file(number, mark).is_file()
 
     def read(self, number: int, mark: str) -> Block:
-        """A block that is there."""
+        """A block that is there; raises where it is damaged."""
         arrays = read_arrays(self._file(number, mark), ("x", "place", "skipped", "truncated"))
         skipped = {int(place): reason for place, reason in json.loads(str(arrays["skipped"])).items()}
         return Block(arrays["x"], arrays["place"], skipped, int(arrays["truncated"]))

@@ -34,6 +34,12 @@ class Encoder(ABC):
 
     kind: ClassVar[str]
 
+    #: Whether :meth:`describe` tells the model from all others, so that a run that was killed may go on.
+    known: ClassVar[bool] = True
+
+    #: Whether :meth:`encode` takes any number of items and makes batches of them itself.
+    batches: ClassVar[bool] = False
+
     def __init__(
         self, name: str, batch_size: int = 64, device: torch.device | str | None = None, precision: str = "auto"
     ) -> None:
@@ -109,6 +115,8 @@ class ImageEncoder(Encoder):
     @torch.inference_mode()
     def encode(self, items: Sequence[Tensor]) -> Tensor:
         """Images, all of one shape, to features."""
+        if len(shapes := {tuple(item.shape) for item in items}) > 1:
+            raise ValueError(f"the transform of '{self.name}' must give images of one shape, got {sorted(shapes)[:5]}")
         batch = torch.stack(list(items)).to(self.device, memory_format=self._format)
         with self.autocast():
             x = self.network(batch)
@@ -117,6 +125,14 @@ class ImageEncoder(Encoder):
             raise ValueError(f"'{self.name}' must give a tensor [batch_size, num_features], got {got}")
         return x.float().cpu()
 
+    def check_size(self, shape: Sequence[int]) -> None:
+        """One blank image: a network that takes one size alone says so before any work."""
+        try:
+            self.encode([torch.zeros(tuple(shape))])
+        except (AssertionError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"'size' must be one that '{self.name}' takes, got {shape[1]} ({reason})") from error
+
 
 def pick_device(device: torch.device | str | None) -> torch.device:
     """The device of that name, checked; without a name a GPU if there is one."""
@@ -124,7 +140,7 @@ def pick_device(device: torch.device | str | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(1, device=chosen)
+        torch.zeros(1, device=chosen).cpu()  # "meta" has no numbers
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"'device' must be one that torch can use here, got {str(device)!r} ({reason})") from error

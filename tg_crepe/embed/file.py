@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tg_crepe._files import atomic_file, damaged_file, read_arrays
+from tg_crepe._files import atomic_file, check_unique, damaged_file, read_arrays
 
 #: The layout of the file; a reader refuses another one.
 FORMAT = 1
+
+#: What readers may ask of a note, with what is assumed where it does not say.
+_NOTE = {"model": "an unknown model", "encoder": {}, "source": {}, "asked": {}, "skipped": {}, "truncated": 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,7 @@ class Embedding:
 
     def save(self, path: str | Path) -> None:
         """Writes the file, whole or not at all."""
+        check_unique(Path(path), "the id", self.ids)
         write_embedding(Path(path), [self.x], self.ids, self.x.shape, self.made)
 
     def __repr__(self) -> str:
@@ -54,9 +59,10 @@ def write_embedding(
             header = {"descr": "<f4", "fortran_order": False, "shape": tuple(map(int, shape))}
             np.lib.format.write_array_header_1_0(file, header)
             for part in parts:
-                rows = np.ascontiguousarray(part, dtype="<f4").tobytes()
-                digest.update(rows)
-                file.write(rows)
+                if part.size:
+                    rows = np.ascontiguousarray(part, dtype="<f4").data.cast("B")
+                    digest.update(rows)
+                    file.write(rows)
         note = {"format": FORMAT, **made, "checksum": digest.hexdigest()}
         for name, array in {"ids": np.array(list(ids)), "made": np.array(json.dumps(note, sort_keys=True))}.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -70,12 +76,14 @@ def read_embedding(path: str | Path) -> Embedding:
         raise FileNotFoundError(f"the embedding '{path}' is missing")
     arrays = read_arrays(path, ("x", "ids", "made"))
     made = _parse(path, arrays["made"])
-    ids = tuple(arrays["ids"].tolist())
+    x, ids = arrays["x"], tuple(map(str, arrays["ids"].reshape(-1).tolist()))
+    if x.ndim != 2 or x.dtype != np.float32 or not x.size or len(ids) != len(x):
+        raise damaged_file(path, f"'x' must be float32 with a row for each of the ids, got {x.dtype} {x.shape}")
     digest = hashlib.sha256(json.dumps(list(ids)).encode())
-    digest.update(np.ascontiguousarray(arrays["x"], dtype="<f4").tobytes())
+    digest.update(np.ascontiguousarray(x, dtype="<f4").data.cast("B"))
     if digest.hexdigest() != made.get("checksum"):
         raise damaged_file(path, "its features are not those that were written (the checksum differs)")
-    return Embedding(arrays["x"], ids, made)
+    return Embedding(x, ids, made)
 
 
 def read_note(path: Path) -> dict[str, Any] | None:
@@ -83,21 +91,18 @@ def read_note(path: Path) -> dict[str, Any] | None:
     try:
         with np.load(path, allow_pickle=False) as file:
             return _parse(path, file["made"]) if "made" in file.files else None
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
+    except (ValueError, OSError, EOFError, KeyError, RecursionError, zipfile.BadZipFile, zlib.error):
         return None
 
 
 def _parse(path: Path, note: np.ndarray) -> dict[str, Any]:
     try:
         made = json.loads(str(note))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise damaged_file(path, "what it says of its making is not whole JSON") from error
     if not isinstance(made, dict) or made.get("format") != FORMAT:
         raise damaged_file(path, f"this version reads embeddings of format {FORMAT}")
+    for name, assumed in _NOTE.items():
+        if type(made.setdefault(name, assumed)) is not type(assumed):
+            raise damaged_file(path, f"'{name}' of its making must be a {type(assumed).__name__}")
     return made
-
-
-def split_rows(x: np.ndarray, rows: int = 1024) -> Iterator[np.ndarray]:
-    """An array in parts."""
-    for start in range(0, len(x), rows):
-        yield x[start : start + rows]

@@ -21,18 +21,23 @@ class NetworkEncoder(ImageEncoder):
 
     Args:
         network (torch.nn.Module): From images of shape :obj:`[batch_size, 3, size, size]` to features of shape
-            :obj:`[batch_size, num_features]`; it is put into evaluation mode.
+            :obj:`[batch_size, num_features]`; it is put into evaluation mode and stays on its device, unless another
+            is named.
         transform (callable, optional): From a Pillow image to a tensor :obj:`[channels, height, width]`.
             (default: :obj:`None`, resized to a square and normalised as for ImageNet)
         size (int, optional): Pixels a side of that square. (default: :obj:`224`)
         **options: Those of :class:`~tg_crepe.embed.Encoder`.
     """
 
+    known = False  # the weights may be the same and the code another
+
     def __init__(
         self, network: nn.Module, transform: Callable[[Any], Tensor] | None = None, size: int = 224, **options: Any
     ) -> None:
         check_count("size", size)
-        self._preprocessing = f"resized to {size} x {size}, ImageNet's mean" if transform is None else repr(transform)
+        self._preprocessing = f"resized to {size} x {size}, ImageNet's mean" if transform is None else _name(transform)
+        if options.get("device") is None and (parameter := next(network.parameters(), None)) is not None:
+            options["device"] = parameter.device
         super().__init__(type(network).__name__, network, transform or _plain_transform(size), **options)
         self._checksum = weights_checksum(network.state_dict())
 
@@ -58,9 +63,11 @@ class FunctionEncoder(Encoder):
         **options: Those of :class:`~tg_crepe.embed.Encoder`.
     """
 
+    known = False  # another function may have the same name
+
     def __init__(self, function: Callable[[list[Any]], Any], kind: str, **options: Any) -> None:
         check_choice("kind", kind, KINDS)
-        super().__init__(getattr(function, "__qualname__", type(function).__name__), **options)
+        super().__init__(_name(function), **options)
         self.kind = kind  # type: ignore[misc]  # of this function, not of the class
         self.function = function
 
@@ -75,6 +82,11 @@ class FunctionEncoder(Encoder):
     def describe(self) -> dict[str, Any]:
         """The function's name: no more is known of it."""
         return {"library": "Python", "function": self.name, "versions": {}}
+
+
+def _name(function: Any) -> str:
+    """What a function is called, without the place in memory that its text would have."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def _plain_transform(size: int) -> Callable[[Any], Tensor]:

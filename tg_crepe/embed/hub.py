@@ -14,7 +14,8 @@ from tg_crepe._optional import require
 #: Seconds that a home of weights has to answer at all; libraries by themselves try again for a minute.
 _PATIENCE = 5.0
 
-HUB = "https://huggingface.co"
+#: Where the hub is; a mirror has the variable that its library reads.
+HUB = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
 
 
 def answers(url: str, patience: float = _PATIENCE) -> bool:

@@ -29,9 +29,10 @@ class ImageFolder(Source):
         """The image as a viewer shows it."""
         path = self.paths[place]
         check_name(path)
+        self.mark(place)
         return open_image(path)
 
-    def mark(self, place: int) -> str:
+    def _mark_of(self, place: int) -> str:
         """Size and time of the file."""
         return file_mark(self.paths[place])
 
@@ -44,15 +45,16 @@ class DatasetSource(ItemSource):
 
     def read(self, place: int) -> Any:
         """A file as it is, at its own size; an image in memory."""
+        self.mark(place)
         if isinstance(self._items, ImageFiles):
             return open_image(self._items.paths[place])
         return image_of(self._items[place], f"image '{self.ids[place]}' of {self.name}")
 
-    def mark(self, place: int) -> str:
+    def _mark_of(self, place: int) -> str:
         """Size and time of a file, or a checksum of the pixels."""
         if isinstance(self._items, ImageFiles):
             return file_mark(self._items.paths[place])
-        return super().mark(place)
+        return super()._mark_of(place)
 
 
 def check_name(path: Path) -> None:

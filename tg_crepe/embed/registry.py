@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from tg_crepe._files import damaged_file
@@ -63,6 +64,8 @@ def get_encoder(
             own class, such as :obj:`size`.
     """
     if isinstance(model, Encoder):
+        if given := [name for name, value in {"weights": weights, **options}.items() if value is not None]:
+            raise ValueError(f"'{given[0]}' must be given when the encoder is made, and not with it")
         return model
     if not isinstance(model, str | os.PathLike):
         return _own(model, weights, options)
@@ -88,7 +91,8 @@ def _make(library: str, rest: str, name: str, options: dict[str, Any]) -> Encode
     if library == "sentence-transformers" and (wrong := {"weights", "size"} & options.keys()):
         raise ValueError(f"'{sorted(wrong)[0]}' must not be given with a model for texts ('{name}')")
     file, kind = ENCODERS[library]
-    encoder: Encoder = getattr(import_module(f"tg_crepe.embed.{file}"), kind)(rest, **options)
+    with torch.random.fork_rng(devices=()):  # a network is made of random numbers before it has its weights
+        encoder: Encoder = getattr(import_module(f"tg_crepe.embed.{file}"), kind)(rest, **options)
     return encoder
 
 

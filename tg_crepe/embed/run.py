@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,12 +16,14 @@ import torch
 from tqdm import tqdm
 
 from tg_crepe import __version__
-from tg_crepe._files import damaged_file
+from tg_crepe._files import check_unique, damaged_file
 from tg_crepe.embed.blocks import Block, BlockFolder
 from tg_crepe.embed.encoder import Encoder
 from tg_crepe.embed.file import Embedding, write_embedding
+from tg_crepe.embed.images import quiet_pictures
 from tg_crepe.embed.registry import DEFAULT_MODELS, get_encoder
-from tg_crepe.embed.source import Source, open_source
+from tg_crepe.embed.source import Source, file_mark, open_source
+from tg_crepe.warnings import DatasetWarning
 
 #: Items of a block at least, rounded up to whole batches: what a run that is killed loses at most.
 _BLOCK = 512
@@ -66,9 +70,15 @@ def embed(
     """
     encoder, items = _open(source, model, column, options)
     blocks = list(_make_blocks(items, encoder, skip_bad, None))
-    x = np.concatenate([block.x for block in blocks])
+    _check_rows(items, encoder, blocks)
+    x = np.concatenate([block.x for block in blocks if len(block.x)])
     ids, made = _summary(items, encoder, {}, blocks)
-    _check_rows(items, len(x))
+    if made["truncated"]:
+        warnings.warn(
+            f"{made['truncated']} of {len(items)} texts are longer than the window of '{encoder.name}' and were cut",
+            DatasetWarning,
+            stacklevel=2,
+        )
     return Embedding(x, tuple(ids), made)
 
 
@@ -85,7 +95,8 @@ def embed_to_file(
     r"""The same into a file, block by block: memory does not grow with the number of items, and a run that was killed
     goes on at the last whole block to the same bits.
 
-    Blocks are in a hidden folder beside the file until it is whole. A file that is there is replaced.
+    Blocks are in a hidden folder beside the file until it is whole. A file that is there is replaced. A network or a
+    function of your own starts anew every time: nothing tells it from another of the same name.
 
     Args:
         source: See :func:`embed`.
@@ -100,9 +111,14 @@ def embed_to_file(
     path = Path(out)
     if path.suffix.lower() != ".npz":
         raise ValueError(f"'out' must end in .npz, got '{path}'")
+    if isinstance(source, str | os.PathLike) and path.exists() and path.samefile(source):
+        raise ValueError(f"'out' must not be the source itself, got '{path}'")
     asked = asked_for(model, column, options)
     encoder, items = _open(source, model, column, options)
-    folder = BlockFolder(path, _plan(encoder))
+    check_unique(items.name, "the id", items.ids)
+    folder = BlockFolder(path, {**_plan(encoder), "machine": _machine(encoder)})
+    if not encoder.known:
+        folder.remove()
     parts = _parts(items, encoder)
     kept = [len(part) for number, part in enumerate(parts) if folder.begun and folder.has(number, _mark(items, part))]
     done = sum(kept)
@@ -113,22 +129,24 @@ def embed_to_file(
         replace(block, x=np.empty((0, block.x.shape[1]), np.float32))  # a part of x would keep all of it
         for block in _make_blocks(items, encoder, skip_bad, folder, done)
     ]
-    rows, width = sum(len(block.place) for block in shorts), max(block.x.shape[1] for block in shorts)
-    _check_rows(items, rows)
+    rows, width = _check_rows(items, encoder, shorts)
     ids, made = _summary(items, encoder, asked, shorts)
     read = (folder.read(number, _mark(items, part)).x for number, part in enumerate(parts))
-    write_embedding(path, read, ids, (rows, width), made)
+    whole = folder.path / path.name  # what a kill leaves of it goes with the folder
+    write_embedding(whole, read, ids, (rows, width), made)
+    whole.replace(path)
     folder.remove()
     return Embedded(path, rows, made, done)
 
 
 def asked_for(model: Any, column: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """What a user asked for, in plain values: a later run compares with it before it loads any model."""
-    from tg_crepe.embed.source import file_mark
-
     weights = options.get("weights")
+    name = None if model is None else str(model) if isinstance(model, str | os.PathLike) else type(model).__name__
+    files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if name and Path(name).is_dir() else []
     return {
-        "model": None if model is None else str(model) if isinstance(model, str | os.PathLike) else repr(type(model)),
+        "model": name,
+        "files": [f"{path.relative_to(str(name)).as_posix()} {file_mark(path)}" for path in files],
         "weights": None if weights is None else f"{weights} {file_mark(Path(weights))}",
         "size": options.get("size"),
         "column": column,
@@ -154,6 +172,13 @@ def _plan(encoder: Encoder) -> dict[str, Any]:
     }
 
 
+def _machine(encoder: Encoder) -> dict[str, Any]:
+    """What else may change the last bit of a row: blocks of another machine are not taken."""
+    gpu = torch.cuda.get_device_name(encoder.device) if encoder.device.type == "cuda" else None
+    capability = torch.backends.cpu.get_cpu_capability()
+    return {"gpu": gpu, "cpu": f"{platform.machine()} {capability}", "threads": torch.get_num_threads()}
+
+
 def _parts(source: Source, encoder: Encoder) -> list[range]:
     """The items of every block: whole batches, so that no bit depends on where a run was interrupted."""
     size = -(-_BLOCK // encoder.batch_size) * encoder.batch_size
@@ -170,10 +195,8 @@ def _make_blocks(
     """All blocks in order, read where they are kept, else made (and kept); ``done`` items are kept."""
     # What was done before says nothing of the rate.
     progress = {"total": len(source), "initial": done, "unit": f" {source.kind}", "disable": None}
-    with (
-        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
-        tqdm(desc=f"embedding {source.kind}", **progress) as bar,
-    ):
+    quiet: AbstractContextManager[None] = quiet_pictures() if source.kind == "images" else nullcontext()
+    with quiet, _reading_threads() as pool, tqdm(desc=f"embedding {source.kind}", **progress) as bar:
         for number, part in enumerate(_parts(source, encoder)):
             if done and folder is not None and folder.has(number, _mark(source, part)):
                 block = folder.read(number, _mark(source, part))
@@ -186,14 +209,28 @@ def _make_blocks(
             yield block
 
 
+@contextmanager
+def _reading_threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads that read items; where the work ends early, what they have not begun is dropped, so that Ctrl-C does not
+    wait for it."""
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def _make_block(
     source: Source, encoder: Encoder, part: range, skip_bad: bool, pool: ThreadPoolExecutor, bar: Any
 ) -> Block:
     """The rows of some items; the next batch is prepared by threads while the model is at work on this one."""
-    # A model for texts sorts them by length, which pays for a whole block.
-    step = encoder.batch_size if encoder.kind == "images" else len(part)
+    step = len(part) if encoder.batches else encoder.batch_size
     batches = [part[start : start + step] for start in range(0, len(part), step)]
-    rows, places, skipped, truncated = [], [], {}, 0
+    rows: list[np.ndarray] = []
+    places: list[int] = []
+    skipped: dict[int, str] = {}
+    truncated = 0
     waiting = _submit(pool, source, encoder, batches[0])
     for turn, batch in enumerate(batches):
         futures, waiting = waiting, _submit(pool, source, encoder, batches[turn + 1]) if turn + 1 < len(batches) else []
@@ -204,13 +241,13 @@ def _make_block(
                 good.append(place)
             except (ValueError, OSError) as error:
                 if not skip_bad:
-                    for other in waiting:
-                        other.cancel()
                     raise
                 skipped[place] = str(error)
         if items:
             x = encoder.encode(items).numpy()
             _check_finite(source, encoder, good, x)
+            if rows and x.shape[1] != rows[0].shape[1]:
+                raise ValueError(f"'{encoder.name}' must give rows of one length, got {rows[0].shape[1]}, {x.shape[1]}")
             truncated += encoder.count_too_long(items)
             rows.append(x)
             places += good
@@ -236,9 +273,14 @@ def _check_finite(source: Source, encoder: Encoder, places: list[int], x: np.nda
         )
 
 
-def _check_rows(source: Source, rows: int) -> None:
-    if not rows:
+def _check_rows(source: Source, encoder: Encoder, blocks: list[Block]) -> tuple[int, int]:
+    """How many rows there are, and how many numbers in each."""
+    widths = {block.x.shape[1] for block in blocks if len(block.place)}
+    if not widths:
         raise damaged_file(source.name, f"none of its {len(source)} {source.kind} can be read")
+    if len(widths) > 1:
+        raise ValueError(f"'{encoder.name}' must give rows of one length, got {', '.join(map(str, sorted(widths)))}")
+    return sum(len(block.place) for block in blocks), widths.pop()
 
 
 def _summary(

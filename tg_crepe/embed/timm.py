@@ -4,7 +4,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from tg_crepe._checks import check_count
@@ -68,7 +67,7 @@ class TimmEncoder(ImageEncoder):
         super().__init__(f"timm:{name}", network, data.create_transform(**config, is_training=False), **options)
         self._config = {key: list(value) if isinstance(value, tuple) else value for key, value in config.items()}
         self._checksum = weights_checksum(network.state_dict())
-        self._check_size(config["input_size"])
+        self.check_size(config["input_size"])
 
     @property
     def geometry(self) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
@@ -126,14 +125,6 @@ class TimmEncoder(ImageEncoder):
             reason = str(error).strip().splitlines()[-1].strip()
             raise damaged_file(path, f"its weights do not fit 'timm:{name}' ({reason[:200]})") from error
         return cast(nn.Module, network)
-
-    def _check_size(self, shape: tuple[int, int, int]) -> None:
-        """One blank image: a network that takes one size alone says so before any work."""
-        blank: Tensor = torch.zeros(shape)
-        try:
-            self.encode([blank])
-        except (AssertionError, RuntimeError) as error:
-            raise ValueError(f"'size' must be one that '{self.name}' takes, got {shape[1]} ({error})") from error
 
 
 def _num_classes(frame: Any, tensors: dict[str, Tensor]) -> int:

@@ -56,6 +56,7 @@ class TorchvisionEncoder(ImageEncoder):
         super().__init__(f"torchvision:{stem}.{entry.name}", network, transform, **options)
         self._checksum = weights_checksum(network.state_dict())
         self._preprocessing = " ".join(repr(transform).split())
+        self.check_size((3, self.geometry[0], self.geometry[0]))
 
     @property
     def geometry(self) -> tuple[int, tuple[float, ...], tuple[float, ...]]:
@@ -83,8 +84,9 @@ class TorchvisionEncoder(ImageEncoder):
         if found is None and answers(url):
             cache.mkdir(parents=True, exist_ok=True)
             try:
-                torch.hub.download_url_to_file(url, str(cache / file), progress=False)
-            except OSError as error:
+                mark = torch.hub.HASH_REGEX.search(file)  # the file's name has the start of its checksum
+                torch.hub.download_url_to_file(url, str(cache / file), mark and mark.group(1), progress=False)
+            except (OSError, RuntimeError) as error:
                 raise OSError(f"'{url}' could not be fetched ({error})") from error
             found = cache / file
         if found is None:

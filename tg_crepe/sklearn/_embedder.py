@@ -76,9 +76,10 @@ class Embedder(TransformerMixin, BaseEstimator):
         model = self.model
         if model is None:
             model = DEFAULT_MODELS[open_source(X, self.kind, self.column).kind]
+        if isinstance(model, Encoder):
+            return model
         options = {"batch_size": self.batch_size, "device": self.device, "precision": self.precision}
-        own = callable(model) and not isinstance(model, Encoder)
-        return get_encoder(model, self.weights, **options, **({"kind": self.kind} if own else {}))
+        return get_encoder(model, self.weights, **options, **({"kind": self.kind} if callable(model) else {}))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -45,6 +45,18 @@ def test_parquet_tables_are_read(tmp_path):
     assert open_source(tmp_path / "a.parquet").ids == ["0", "1"]
 
 
+def test_images_in_parquet_are_read_as_hugging_face_writes_them(tmp_path):
+    image_module = pytest.importorskip("PIL.Image", reason="images need the extra 'vision'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    image_module.new("RGB", (5, 4), (1, 2, 3)).save(tmp_path / "a.png")
+    cells = [{"bytes": (tmp_path / "a.png").read_bytes(), "path": "a.png"}]
+    table = pyarrow.table({"image": cells, "label": [3], "title": ["a"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    source = open_source(tmp_path / "a.parquet")
+    assert (source.kind, source.column, source.read(0).size) == ("images", "image", (5, 4))
+    assert open_source(tmp_path / "a.parquet", column="title").kind == "texts"
+
+
 def test_long_texts_are_read_whole(tmp_path):
     words = "word " * 400_000
     assert open_source(table(tmp_path, f"id,text\na,{words}\nb,short\n")).read(0) == words
