@@ -25,9 +25,9 @@ def path(tmp_path):
     return tmp_path / "a.npz"
 
 
-@pytest.mark.parametrize("method", [*pretrained.OTHERS, "crepe", "lgc", "nearest_neighbor"])
+@pytest.mark.parametrize("method", [*pretrained.OTHERS, "crepe", pretrained.HEAD, "lgc"])
 def test_every_method_tells_clusters_apart(path, method):
-    job = pretrained.make_job((("clusters", path),))
+    job = pretrained.make_job((("clusters", path),), 90)
     (row,) = job(Cell({"data": "clusters", "labels": 2, "method": method, "seed": 0}, "", 1.0))
     assert row["error"] == 0
     assert row["seconds"] > 0
@@ -35,8 +35,8 @@ def test_every_method_tells_clusters_apart(path, method):
 
 def test_labels_are_the_same_for_all_methods_of_a_draw(path, monkeypatch):
     seen = []
-    monkeypatch.setattr(pretrained, "predict", lambda name, path, mask: (seen.append(mask) or np.zeros(90), 1.0))
-    job = pretrained.make_job((("clusters", path),))
+    monkeypatch.setattr(pretrained, "predict", lambda name, path, mask, rows: (seen.append(mask) or np.zeros(90), 1.0))
+    job = pretrained.make_job((("clusters", path),), 90)
     for method in ("crepe", "kNN"):
         (row,) = job(Cell({"data": "clusters", "labels": 2, "method": method, "seed": 3}, "", 1.0))
         assert row["error"] == pytest.approx(2 / 3)
@@ -54,9 +54,19 @@ def test_the_table_has_means_deviations_and_p(tmp_path):
     text, draw = pretrained.summary(rows, 0)
     assert "| crepe | 11.0 ± 1.0 | 2.0 |" in text
     assert "| kNN | 31.3 ± 1.5 (p " in text
+    assert "| crepe | 1.00 | 1.00 | 1 of 1 |" in text
+    assert "| kNN | 2.80 | 2.80 | 0 of 1 |" in text  # 31.63 beside 11.3
     pytest.importorskip("matplotlib")
     draw(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_the_same_rows_are_used_by_all(path):
+    chosen = pretrained.choose_rows(path, 30)
+    assert len(np.unique(chosen)) == 30
+    assert np.array_equal(chosen, pretrained.choose_rows(path, 30))
+    assert len(pretrained.read(path, 30)[0]) == 30
+    assert len(pretrained.choose_rows(path, 1000)) == 90
 
 
 def test_a_part_of_the_table_is_not_written_over_the_whole():
