@@ -10,8 +10,8 @@ Images are those of TG_CREPE_DATA (CIFAR-10, or its packed part; Fashion-MNIST; 
 preprocessing of a frozen ImageNet network; their features are made once (``tg_crepe.embed``) and kept in
 TG_CREPE_CACHE. Of Fashion-MNIST it is the test part, 10,000 images. Of every set ``--rows`` images are used, the same
 for all draws. All methods see the same labels and label the same images, those without one; linear models learn from
-the labels alone, the others from all features. Rows have unit length, but for self-training. ``crepe`` is the energy alone, ``crepe + head`` what
-:class:`tg_crepe.sklearn.CrepeClassifier` and ``tg-crepe propagate`` do.
+the labels alone, the others from all features. Rows have unit length, but for self-training. ``crepe`` is the energy
+alone, ``crepe + head`` what :class:`tg_crepe.sklearn.CrepeClassifier` and ``tg-crepe propagate`` do.
 """
 
 from __future__ import annotations
