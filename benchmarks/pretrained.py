@@ -39,7 +39,7 @@ from tg_crepe.datasets import get_dataset
 from tg_crepe.embed import embed_to_file, read_embedding
 from tg_crepe.models.registry import ENERGY_MODELS
 
-SEEDS, DRAWS, K, ROWS = (0, 10), (1, 2, 5, 10, 25, 100), 20, 3000
+SEEDS, DRAWS, K, ROWS = (0, 10), (1, 2, 5, 10, 25, 100), 20, 2000
 
 #: The data sets, by the names of the loaders, and the parts of them that are used.
 DATA = {

@@ -26,7 +26,7 @@ LAYERS = (
     ("embed",),
     ("training",),
     ("distributed", "sklearn", "viz"),
-    ("report",),
+    ("report", "export"),
     ("cli",),
 )
 PLACE = {name: number for number, names in enumerate(LAYERS) for name in names}
