@@ -10,6 +10,16 @@ from tg_crepe.graph.neighbors import nearest_neighbors
 K = 10
 
 
+@pytest.fixture(autouse=True, params=["inverted lists", "cells"])
+def search(request, monkeypatch):
+    """Both searches: that of faiss, and the one without it."""
+    if request.param == "inverted lists":
+        pytest.importorskip("faiss")
+    else:
+        monkeypatch.setattr(approximate, "available", lambda name: False)
+    return request.param
+
+
 def randn(*size, seed=0, dtype=torch.float32):
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
@@ -104,6 +114,8 @@ def test_data_without_structure_are_searched_exactly_and_the_note_says_why():
 
 def test_a_measured_recall_below_the_wanted_one_is_not_handed_out(monkeypatch):
     # A sample that chooses too few cells, which the other sample must notice.
+    probes = approximate.InvertedLists.probes
+    monkeypatch.setattr(approximate.InvertedLists, "probes", lambda *given: min(1, probes(*given)))
     monkeypatch.setattr(approximate._Cells, "probes", lambda cells, *_: (cells.total < cells.count).sum(dim=1) + 1)
     x = clusters()
     neighbor, _, note = approximate_neighbors(x, K, 0.99, 256.0)
@@ -147,3 +159,17 @@ def test_the_first_cell_of_every_list_is_the_cell_itself():
     assert torch.equal(cells.order[used, 0], used.nonzero().view(-1))
     assert torch.equal(cells.order.sort(dim=1)[0], torch.arange(len(used)).expand_as(cells.order))
     assert int(cells.size.sum()) == len(x)
+
+
+def test_the_number_of_threads_changes_no_neighbour():
+    faiss, threads = pytest.importorskip("faiss"), torch.get_num_threads()
+    x, found = clusters(), []
+    for number in (1, 2):
+        torch.set_num_threads(number)
+        faiss.omp_set_num_threads(number)
+        found.append(approximate_neighbors(x, K, 0.99, 256.0))
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    assert torch.equal(found[0].neighbor, found[1].neighbor)
+    assert torch.equal(found[0].distance, found[1].distance)
+    assert found[0].note == found[1].note

@@ -362,3 +362,16 @@ def test_too_few_neighbours_from_torch_cluster_are_an_error(monkeypatch):
     monkeypatch.setattr(neighbors, "require", lambda *_, **__: SimpleNamespace(knn=knn))
     with pytest.raises(RuntimeError, match="torch_cluster found fewer than 12 neighbours"):
         nearest_neighbors(randn(20, 2), 3, "torch_cluster", 256.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_and_plain_ranks_are_the_same(monkeypatch, dtype):
+    pytest.importorskip("numba")
+    x = torch.randint(-2, 3, (300, 7), generator=torch.Generator().manual_seed(0)).to(dtype)  # many ties, exact sums
+    rows = torch.randperm(300, generator=torch.Generator().manual_seed(1))[:100]
+    found = torch.stack([torch.randperm(300, generator=torch.Generator().manual_seed(s))[:40] for s in range(100)])
+    rough = torch.zeros(100, 40, dtype=dtype)
+    compiled = neighbors.rank_candidates(x.double(), rows, found, rough, 9, 256.0)
+    monkeypatch.setattr(neighbors, "available", lambda name: False)
+    for one, other in zip(compiled, neighbors.rank_candidates(x.double(), rows, found, rough, 9, 256.0), strict=True):
+        assert torch.equal(one, other)

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from tg_crepe._optional import available
+from tg_crepe.graph.inverted_lists import InvertedLists
 from tg_crepe.graph.neighbors import SPARE, nearest_neighbors, rank_candidates, scale_rows
 
 #: Rows that choose how many cells are looked through, and as many others on which the recall is then measured.
@@ -22,9 +24,6 @@ _ROWS_PER_CENTRE = 64
 #: How many of the centres nearest to a row vote for their cells.
 _VOTES = 8
 
-#: Share of all pairs beyond which the cells save too little: a pair costs about twice as much here as in faiss.
-_MOST_PAIRS = 0.25
-
 
 class Approximation(NamedTuple):
     """Neighbours of shape :obj:`[num_nodes, k]`, their distances, and a sentence on how good they are."""
@@ -37,9 +36,10 @@ class Approximation(NamedTuple):
 def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float) -> Approximation:
     r"""About the :math:`k` nearest other rows of every row of ``x``, with a recall that is measured.
 
-    The rows are divided into :math:`2 \sqrt{N}` cells by k-means. Every cell is searched against the first
-    :math:`p` cells of its own list, which is ordered by how often its rows have the other centre among their nearest,
-    one matrix product a cell. The candidates are ranked in double precision as in the exact search.
+    The rows are divided into :math:`2 \sqrt{N}` cells by k-means. With faiss on a CPU these are its inverted lists, and
+    every row is searched in the :math:`p` whose centres are nearest to it. Elsewhere every cell is searched against the
+    first :math:`p` cells of its own list, which is ordered by how often its rows have the other centre among their
+    nearest, one matrix product a cell. The candidates are ranked in double precision as in the exact search.
 
     The exact neighbours of two random samples of 1,000 rows are searched as well. The first sample chooses the
     smallest :math:`p` that misses at most half of what may be missed. On the second the recall is measured,
@@ -63,10 +63,15 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
     sample = torch.randperm(num_nodes, generator=generator)[: 2 * _SAMPLE].to(x.device)
     true_neighbor, true_distance = nearest_neighbors(x, k, "auto", memory_budget, sample)
     chosen = sample.numel() // 2
-    cells = _Cells((exact - exact.mean(dim=0)).float(), k, memory_budget, generator)
+    points = (exact - exact.mean(dim=0)).float()
+    cells: Any
+    if x.device.type == "cpu" and available("faiss"):
+        cells = InvertedLists(points, k)
+    else:
+        cells = _Cells(points, k, memory_budget, generator)
     probes = cells.probes(sample[:chosen], true_neighbor[:chosen], 1 - (1 - recall) / 2)
     pairs = cells.share_of_pairs(probes)
-    if pairs > _MOST_PAIRS:
+    if pairs > cells.most_pairs:
         note = f"a recall of {recall:g} would take {pairs:.0%} of all pairs, which saves no time"
         return _exact_instead(x, k, memory_budget, note)
 
@@ -92,6 +97,9 @@ def _exact_instead(x: Tensor, k: int, memory_budget: float, reason: str) -> Appr
 
 class _Cells:
     """Rows grouped around k-means centres; every cell lists the cells in the order in which its rows need them."""
+
+    #: Share of all pairs beyond which the cells save too little: a pair costs about twice as much as in a flat search.
+    most_pairs = 0.25
 
     def __init__(self, points: Tensor, k: int, memory_budget: float, generator: torch.Generator) -> None:
         self.count = min(k + SPARE + 1, points.size(0))  # one more: a row usually finds itself

@@ -23,9 +23,9 @@ KERNELS = ("gaussian", "cosine", "uniform")
 #: Names of the searches.
 BACKENDS = (*EXACT_BACKENDS, "approximate")
 
-#: Rows up to which "auto" searches exactly. The approximate search is quicker from about 20,000 rows on, but up to here
-#: the exact one takes less than a minute on two cores, and an exact graph is worth that (benchmarks/results/knn.md).
-_MOST_EXACT = 100_000
+#: Rows up to which "auto" searches exactly: from about here on the approximate search is quicker, with what it takes to
+#: measure its recall (benchmarks/results/end_to_end.md).
+_MOST_EXACT = 20_000
 
 
 def knn_graph(
@@ -52,7 +52,7 @@ def knn_graph(
 
     The neighbours are exact, and the candidates of any backend are ranked again by direct distance in double precision,
     then by index, so the edges are the same everywhere. The exception is the approximate search, which :obj:`"auto"`
-    takes beyond 100,000 rows on a CPU: one :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random
+    takes beyond 20,000 rows on a CPU: one :class:`~tg_crepe.GraphWarning` states its recall, measured on 1,000 random
     rows. Where it would miss more than ``recall`` allows or save no time, the search is exact after all, and the
     warning says that.
 
@@ -72,7 +72,7 @@ def knn_graph(
             from ``x``), or what was chosen before. (default: :obj:`"auto"`)
         backend (str, optional): The search: :obj:`"torch"` (blocked, any device), :obj:`"faiss"`,
             :obj:`"torch_cluster"`, :obj:`"approximate"` (any device) or :obj:`"auto"` (the approximate one beyond
-            100,000 rows on the CPU, else faiss where it is installed and ``x`` is on the CPU, else torch).
+            20,000 rows on the CPU, else faiss where it is installed and ``x`` is on the CPU, else torch).
             (default: :obj:`"auto"`)
         kernel (str, optional): :obj:`"gaussian"` (above), :obj:`"cosine"` (the similarity, if positive) or
             :obj:`"uniform"`. (default: :obj:`"gaussian"`)

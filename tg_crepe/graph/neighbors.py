@@ -8,6 +8,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from tg_crepe._optional import available, require
+from tg_crepe._threads import for_each_chunk
 
 #: Names of the exact searches; each answers with candidates only, which are ranked again here.
 BACKENDS = ("auto", "torch", "faiss", "torch_cluster")
@@ -17,6 +18,9 @@ SPARE = 8
 
 #: MiB of differences that are ranked at a time on a CPU: within its cache this is several times quicker.
 _CACHE = 4
+
+#: Candidates up to which a row is ranked by compiled code, which inserts one after the other, and rows a thread takes.
+_COMPILED, _ROWS = 128, 512
 
 #: Answers (indices, squared distances), ascending, both of shape [rows, count], for the given query rows.
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]
@@ -151,6 +155,8 @@ def rank_candidates(
 
     The error tells of a search that is less precise than it should be (TF32, autocast).
     """
+    if exact.device.type == "cpu" and found.size(1) <= _COMPILED and available("numba"):
+        return _rank_compiled(exact, rows, found, rough, k)
     found, order = found.sort(dim=1)  # ascending index, so that a stable sort by distance breaks ties by index
     squared = torch.empty(found.shape, dtype=torch.float64, device=exact.device)
     if exact.device.type == "cpu":
@@ -163,6 +169,22 @@ def rank_candidates(
     squared[found == rows.unsqueeze(1)] = float("inf")
     squared, order = squared.sort(dim=1, stable=True)
     return found.gather(1, order[:, :k]), squared[:, :k], error
+
+
+def _rank_compiled(exact: Tensor, rows: Tensor, found: Tensor, rough: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The same in one pass over the candidates, on several threads."""
+    from tg_crepe.graph.rank_kernel import rank_rows
+
+    neighbor = torch.empty(rows.numel(), k, dtype=torch.long)
+    squared = torch.empty(rows.numel(), k, dtype=torch.float64)
+    error = torch.empty(rows.numel(), dtype=torch.float64)
+    arrays = [part.contiguous().numpy() for part in (exact, rows, found, rough, neighbor, squared, error)]
+
+    def work(chunk: int) -> None:
+        rank_rows(chunk * _ROWS, min((chunk + 1) * _ROWS, rows.numel()), *arrays)
+
+    for_each_chunk(work, -(-rows.numel() // _ROWS))
+    return neighbor, squared, error
 
 
 def validate(found: Tensor, rough: Tensor, num_nodes: int) -> None:
