@@ -88,8 +88,8 @@ class NumbaBackend:
 
     def iterate(self, state: PrimalDualState, problem: InnerProblem, rho: float, theta: float) -> PrimalDualState:
         """One iteration; the dual is updated in place and the former ``u`` becomes a buffer."""
-        from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe._threads import for_each_chunk
+        from tg_crepe.solvers.kernels import primal_dual
 
         fixed = self._prepare(problem)
         number = state.u.numpy().dtype.type
@@ -119,8 +119,8 @@ class NumbaBackend:
 
     def own_energy(self, u: Tensor) -> Tensor:
         """What this process has of the energy of every class, in double precision, of shape :obj:`[num_classes]`."""
-        from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe._threads import for_each_chunk
+        from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe.solvers.kernels.vector import row_type
 
         near = self.graph.communicator.halo(u)
@@ -137,8 +137,8 @@ class NumbaBackend:
 
     def divergence(self, dual: Tensor) -> Tensor:
         r""":math:`K^*\mathbf{z}` in double precision, of shape :obj:`[num_nodes, num_classes]`."""
-        from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe._threads import for_each_chunk
+        from tg_crepe.solvers.kernels import primal_dual
 
         total = torch.empty(self.graph.num_nodes, dual.size(1), dtype=torch.float64)
         arrays = (self.ptr, self.weight, self.scale, dual.view(-1).numpy(), total.numpy())
@@ -151,8 +151,8 @@ class NumbaBackend:
 
     def certificate(self, state: PrimalDualState, problem: InnerProblem) -> Certificate:
         """Primal value, dual value and KKT residual at the state."""
-        from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe._threads import for_each_chunk
+        from tg_crepe.solvers.kernels import primal_dual
 
         fixed = self._prepare(problem)
         total = np.zeros((len(self.chunks) - 1, 5))
