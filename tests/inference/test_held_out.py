@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_graphs import disjoint
 
+from tg_crepe.graph.sparse import SharedMatrix
 from tg_crepe.inference.held_out import FOLDS, HeldOut, _deal, deal_labels, judge_parts, leave_out
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.solvers.resolvent import loose_resolvent, resolvent
+from tg_crepe.solvers.resolvent import loose_resolvent, loose_resolvents, resolvent
 
 
 def make_task(counts=(7, 4, 12), seed: int = 0, num_nodes: int = 150) -> tuple[LabelTask, torch.Tensor]:
@@ -48,6 +49,20 @@ def test_polynomial_is_as_near_to_the_resolvent_as_asked(alpha, tol):
     residual = np.eye(150) - alpha * _normalised(task)
     assert float((found - exact).norm()) <= 2 * tol * float(exact.norm())
     assert np.linalg.norm(residual @ (found - exact).numpy()) <= tol * float(source.norm())
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-9])
+def test_several_resolvents_share_their_products_and_are_those_of_one_each(tol, monkeypatch):
+    task, _ = make_task()
+    alphas, products = [0.3, 0.9, 0.99], []
+    expected = [loose_resolvent(task.graph, task.sources, alpha, tol) for alpha in alphas]
+    addmm = SharedMatrix.addmm
+    monkeypatch.setattr(SharedMatrix, "addmm", lambda *given, **options: products.append(1) or addmm(*given, **options))
+    for one, other in zip(loose_resolvents(task.graph, task.sources, alphas, tol), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    shared = len(products)
+    loose_resolvent(task.graph, task.sources, 0.99, tol)
+    assert shared + 1 == len(products) - shared  # the first is a product without a sum
 
 
 @pytest.mark.parametrize("counts", [(7, 4, 12), (1, 6, 6), (2, 1, 1), (20, 20, 20)])

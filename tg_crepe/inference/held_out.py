@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.reductions import weighted_sum
 from tg_crepe.inference.task import LabelTask
-from tg_crepe.inference.volumes import normalise_masses
-from tg_crepe.solvers.resolvent import loose_resolvent
+from tg_crepe.inference.volumes import row_shares
+from tg_crepe.solvers.resolvent import loose_resolvent, loose_resolvents
 
 #: Parts that the labels of every class are dealt into; each part is judged by the others.
 FOLDS = 5
@@ -79,37 +81,39 @@ def deal_labels(task: LabelTask, rate: float, with_single: bool = False) -> Tens
 
 
 def leave_out(task: LabelTask, rates: Sequence[float], part: Tensor) -> HeldOut:
-    r"""Leaves every part of the labels out once and diffuses the others, all parts as columns of one solve per rate.
+    r"""Leaves every part of the labels out once and diffuses the others, at all rates together.
 
     Args:
         task (LabelTask): The graph and its labels, exclusive classes.
         rates (sequence): The screening rates :math:`x` of the diffusions.
         part (torch.Tensor): See :func:`deal_labels`.
     """
-    graph, communicator, num_classes = task.graph, task.graph.communicator, task.num_classes
-    free, source = ~task.labelled, task.sources
-    parts = communicator.union(part[part >= 0]).tolist()
-    columns = torch.cat([source * (part == k).unsqueeze(1) for k in (-1, *parts)], dim=1)
-    equal = source.new_full((num_classes,), 1 / num_classes, dtype=torch.float64)
-    judged, soft, shares = part >= 0, [], []
-    for rate in rates:
-        diffused = loose_resolvent(graph, columns, 1 / (1 + rate), _TOL).view(-1, 1 + len(parts), num_classes)
-        held = torch.zeros(source.shape, dtype=torch.float64, device=source.device)
-        counts = torch.zeros(num_classes, dtype=torch.float64, device=source.device)
-        for place, number in enumerate(parts, start=1):
-            # The sum of the others, not the whole without this part: what nothing reaches must be zero to the last bit.
-            rest = diffused[:, [k for k in range(1 + len(parts)) if k != place]].sum(dim=1)
-            alive = rest.abs().sum(dim=1) > 0
-            prob = normalise_masses(rest, task, graph, equal)
-            left = part == number
-            held[left] = prob[left] * alive[left].unsqueeze(1)
-            chosen = torch.bincount(prob[free & alive].argmax(dim=1), minlength=num_classes)
-            share, size = communicator.sums(chosen.double(), left.sum().double().view(1))
-            counts += size * share / share.sum().clamp(min=1)
-        soft.append(communicator.gather(held[judged].view(-1))[0].view(-1, num_classes))
-        shares.append(counts / counts.sum().clamp(min=1))
+    communicator, num_classes = task.graph.communicator, task.num_classes
+    free, judged, source = ~task.labelled, part >= 0, task.sources
+    root = task.graph.degree.sqrt()
+    held = torch.zeros(len(rates), int(judged.sum()), num_classes, dtype=torch.float64, device=source.device)
+    counts = torch.zeros(len(rates), num_classes, dtype=torch.float64, device=source.device)
+    for number in communicator.union(part[judged]).tolist():
+        left, rest = part == number, source * (part != number).unsqueeze(1)
+        size = left.sum().double().view(1)
+        for place, x in enumerate(loose_resolvents(task.graph, rest, [1 / (1 + rate) for rate in rates], _TOL)):
+            alive = x.abs().sum(dim=1) > 0
+            scale = _equal_masses(x.clamp_(min=0), root, communicator)
+            share = row_shares(x[left].double() * scale, multi_label=False)
+            held[place, left[judged]] = share * alive[left].unsqueeze(1)
+            chosen = (x * scale.to(x.dtype)).argmax(dim=1)[free & alive]  # the degree and the sum of a row cancel
+            found, total = communicator.sums(torch.bincount(chosen, minlength=num_classes).double(), size)
+            counts[place] += total * found / found.sum().clamp(min=1)
+    soft = torch.stack([communicator.gather(prob.reshape(-1))[0].view(-1, num_classes) for prob in held])
     y = communicator.gather(task.y[judged])[0]
-    return HeldOut(tuple(rates), torch.stack(soft), y, torch.stack(shares))
+    return HeldOut(tuple(rates), soft, y, counts / counts.sum(dim=1, keepdim=True).clamp(min=1))
+
+
+def _equal_masses(x: Tensor, root: Tensor, communicator: Communicator) -> Tensor:
+    r"""What makes the masses :math:`\langle \sqrt{d}, x^l \rangle` of all classes equal, see
+    :func:`~tg_crepe.inference.volumes.normalise_masses`; in double precision, of shape :obj:`[num_classes]`."""
+    mass = communicator.sum(weighted_sum(root, x).double())
+    return 1 / (x.size(1) * torch.where(mass > 0, mass, 1.0))
 
 
 def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], Tensor]) -> tuple[Tensor, Tensor]:
