@@ -8,11 +8,11 @@ import torch
 from helpers import cluster_task
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 
-from tg_crepe.inference.evidence import add_evidence, check_prior, evidence_push, evidence_source, weigh_prior
+from tg_crepe.inference.evidence import add_evidence, check_prior, evidence_push, evidence_source
 from tg_crepe.inference.labels import read_labels
 from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.trust import weigh_prior
 from tg_crepe.solvers import Trace
 
 
@@ -28,56 +28,6 @@ def opinion(y: torch.Tensor, right: float = 0.8, seed: int = 0, num_classes: int
 def findings_task() -> tuple[LabelTask, torch.Tensor]:
     task, y = cluster_task((6, 6, 6))
     return replace(task, multi_label=True), y
-
-
-def test_trust_minimises_the_log_loss_at_the_labels():
-    task, y = cluster_task((7, 5, 9))
-    prior = opinion(y)
-    found, trust, judged = weigh_prior(task, prior)
-    assert judged
-    own = torch.log(0.999 * prior + 0.001 / 3)[task.labelled].numpy()
-    label = task.y[task.labelled].numpy()
-    worth = (1 / np.bincount(label))[label]
-    worth = worth / worth.mean()
-
-    def loss(t: float) -> float:
-        score = t * own
-        fit = np.log(np.exp(score).sum(axis=1)) - score[np.arange(len(label)), label]
-        return float(worth @ fit + 5 * t**2)
-
-    best = minimize_scalar(loss, bounds=(0, 5), method="bounded", options={"xatol": 1e-9}).x
-    assert trust == pytest.approx(best, abs=1e-5)
-    expected = np.exp(trust * torch.log(0.999 * prior + 0.001 / 3).numpy())
-    np.testing.assert_allclose(found.numpy(), expected / expected.sum(axis=1, keepdims=True), atol=1e-10)
-
-
-def test_more_labels_that_agree_trust_more_and_contradiction_nothing():
-    trusts = []
-    for count in (1, 5, 20):
-        task, y = cluster_task((count,) * 3)
-        trusts.append(weigh_prior(task, opinion(y, 1.0))[1])
-        assert weigh_prior(task, opinion((y + 1) % 3, 1.0))[1] == 0
-        constant = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64).expand(len(y), 3)
-        assert weigh_prior(task, constant)[1] == 0
-    assert 0 < trusts[0] < trusts[1] < trusts[2]
-
-
-def test_nobody_to_judge_is_taken_at_its_word_and_a_given_trust_decides():
-    task, y = cluster_task((4, 4, 4))
-    prior = opinion(y)
-    prior[task.labelled] = torch.nan
-    found, trust, judged = weigh_prior(task, prior)
-    assert (trust, judged) == (1, False)
-    torch.testing.assert_close(found[task.labelled], torch.full_like(found[task.labelled], 1 / 3))
-    assert weigh_prior(task, opinion(y), 0.0)[0].unique().numel() == 1
-    assert weigh_prior(task, opinion(y), 2.5)[1] == 2.5
-
-
-def test_classes_of_which_an_opinion_spoke_alone_may_be_left_out():
-    task, _ = cluster_task((2, 2, 2))
-    prior = torch.zeros(task.graph.num_nodes, 3, dtype=torch.float64)  # all of it was said of a class without a label
-    found, _, _ = weigh_prior(task, prior)
-    torch.testing.assert_close(found, torch.full_like(found, 1 / 3))
 
 
 @given(seed=st.integers(0, 1000))

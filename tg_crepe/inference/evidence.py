@@ -10,21 +10,15 @@ from torch import Tensor
 from tg_crepe._checks import check_tensor, first_indices
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.inference.expected_error import expect_doubt, label_worth, own_doubt
+from tg_crepe.inference.expected_error import expect_doubt, own_doubt
 from tg_crepe.inference.labels import Labels
-from tg_crepe.inference.pool import log_opinion, trust_opinions
+from tg_crepe.inference.pool import log_opinion
 from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.inference.task import Judgement, LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
 #: The trust below which evidence is as good as ignored, which a user should know.
 IGNORED = 0.05
-
-#: What evidence leaves to every class, whatever its exponent: its logarithm stays finite.
-_LEAST = 1e-9
-
-#: How many labels it takes to trust evidence: two that agree by chance must not.
-_LABELS = 10.0
 
 
 def check_prior(prior: OptTensor, labels: Labels) -> None:
@@ -56,60 +50,6 @@ def check_prior(prior: OptTensor, labels: Labels) -> None:
         raise ValueError(
             f"'prior' must hold {wanted} in every row, got {prior[at].tolist()}; row(s) {first_indices(bad)}"
         )
-
-
-def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> tuple[Tensor, float, bool]:
-    r"""Evidence as far as the labels trust it.
-
-    .. math::
-        E_i \propto B_i^t, \qquad
-        t = \arg\min_{t \geq 0} \; -\sum_{i \in \mathcal{L}} a_i \log E_i^{y_i} + \frac{10}{2} t^2,
-
-    where :math:`B` is the evidence and :math:`a_i` what a label is worth: evidence must earn its trust, and one that is
-    noise, constant or wrong has next to none after a few labels. Evidence that was made from the labels themselves must
-    be *out of fold* at labelled nodes, or it is trusted too much. Where no labelled node has an opinion, nothing speaks
-    against it: :math:`t = 1`. A finding is two classes; all findings share one :math:`t`.
-
-    Args:
-        task (LabelTask): The labels.
-        prior (torch.Tensor): :math:`B`, of shape :obj:`[num_nodes, total_classes]`, NaN where there is no opinion. What
-            it says of classes without a label is no evidence for the others.
-        trust (float, optional): :math:`t` where it is given. (default: :obj:`None`, what the labels say)
-
-    Returns:
-        :math:`E` in double precision, of shape :obj:`[num_nodes, num_classes]`, which tells nothing (:math:`1/L`, or
-        one half of a finding) where there is no opinion; :math:`t`; and whether any label could judge it.
-    """
-    opinion, known, y = _opinions(task, prior)
-    communicator = task.graph.communicator
-    held = communicator.gather(opinion[known].view(-1))[0].view(-1, opinion.size(-1))
-    own = communicator.gather(y[known])[0]
-    if trust is None:
-        trust = 1.0
-        if own.numel():
-            equal = held.new_full((held.size(1),), 1 / held.size(1))
-            trust = float(trust_opinions(held.unsqueeze(0), own, label_worth(own, equal), [0.0], [_LABELS])[0])
-    tempered = torch.softmax(trust * opinion, dim=-1).clamp(_LEAST, 1 - _LEAST)
-    return (tempered[..., 0] if task.multi_label else tempered), trust, own.numel() > 0
-
-
-def _opinions(task: LabelTask, prior: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Logarithms of the evidence, zero without an opinion, classes last; where a label may judge it; and the class of
-    that label."""
-    prior = prior.double()
-    if task.multi_label:
-        prior = prior[:, task.classes]
-        absent = torch.isnan(prior)
-        both = torch.stack([prior, 1 - prior], dim=-1)
-        opinion = torch.where(absent.unsqueeze(-1), 0.0, log_opinion(both.nan_to_num(0.5)))
-        return opinion, (task.sign != 0) & ~absent, (task.sign < 0).long()
-    total = prior.sum(dim=1, keepdim=True)
-    absent = ~(total > 0)
-    share = torch.where(absent, 1 / prior.size(1), prior / torch.where(absent, 1.0, total))
-    # Classes without a label are left out of the logarithms, not of the shares: who speaks for one of them says next to
-    # nothing of the others.
-    opinion = torch.where(absent, 0.0, log_opinion(share)[:, task.classes])
-    return opinion, task.labelled & ~absent.view(-1), task.y.clamp(min=0)
 
 
 def evidence_source(task: LabelTask) -> Tensor:

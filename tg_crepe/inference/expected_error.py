@@ -106,12 +106,27 @@ def judge(task: LabelTask, rate: float | None = None) -> Judgement:
             (default: :obj:`None`, :math:`0.03 \sqrt{p}` for :math:`p` labels per class)
     """
     if rate is None:
-        rate = _RATE * math.sqrt(float(task.positive_count.sum()) / task.num_classes)
+        rate = _own_rate(task)
     volume = resolve_volume("class_volume", "labels", task)
-    x = loose_resolvent(task.graph, task.sources, 1 / (1 + rate), _TOL)
-    support, part = normalise_masses(x, task, task.graph, volume), deal_labels(task, rate)
+    support, part = diffused_support(task, rate), deal_labels(task, rate)
     held = None if part is None else leave_out(task, [rate], part)
     return Judgement(expect_error(own_doubt(support, task), held, volume), support)
+
+
+def diffused_support(task: LabelTask, rate: float | None = None) -> Tensor:
+    """Soft labels of a plain diffusion of the labels, in double precision, of shape :obj:`[num_nodes, num_classes]`.
+
+    Args:
+        task (LabelTask): The graph and its labels, exclusive classes.
+        rate (float, optional): See :func:`judge`.
+    """
+    volume = resolve_volume("class_volume", "labels", task)
+    x = loose_resolvent(task.graph, task.sources, 1 / (1 + (_own_rate(task) if rate is None else rate)), _TOL)
+    return normalise_masses(x, task, task.graph, volume)
+
+
+def _own_rate(task: LabelTask) -> float:
+    return _RATE * math.sqrt(float(task.positive_count.sum()) / task.num_classes)
 
 
 def own_doubt(prob: Tensor, task: LabelTask) -> float:

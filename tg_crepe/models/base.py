@@ -19,13 +19,14 @@ from tg_crepe._waiting import wait_passively
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.prepare import PreparedGraph
 from tg_crepe.graph.reading import SYMMETRIZE, canonical_graph
-from tg_crepe.inference.evidence import IGNORED, add_evidence, check_prior, weigh_prior
+from tg_crepe.inference.evidence import IGNORED, add_evidence, check_prior
 from tg_crepe.inference.expected_error import judge
 from tg_crepe.inference.labels import Labels, read_labels
 from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.result import PropagationResult, blank_result, keep_labels, set_priors, write_solution
 from tg_crepe.inference.soft_labels import SOFT_LABELS, calibrate, certainty, relative_weights
 from tg_crepe.inference.task import LabelTask, Solution
+from tg_crepe.inference.trust import weigh_prior
 from tg_crepe.inference.volumes import check_volume, resolve_volume
 from tg_crepe.solvers.observers import FlowObserver
 from tg_crepe.solvers.trace import Trace
@@ -143,8 +144,8 @@ class EnergyModel(BaseTransform, ABC):
                 ``result.moments``, of shape :obj:`[num_kept]`. (default: :obj:`None`, none)
             prior (torch.Tensor, optional): Soft evidence: what somebody else says of the nodes, such as a zero-shot
                 model, as probabilities of shape :obj:`[num_nodes, num_classes]`; a row of NaN is no opinion (of
-                findings, any entry). It is trusted as far as the labels agree with it
-                (:func:`~tg_crepe.inference.evidence.weigh_prior`), so at labelled nodes it must not have been made from
+                findings, any entry). It is trusted as far as labels and graph agree with it
+                (:func:`~tg_crepe.inference.trust.weigh_prior`), so at labelled nodes it must not have been made from
                 their own labels: out of fold, or NaN. (default: :obj:`None`, nobody)
             spread_prior (bool, optional): Whether the evidence of a node speaks for its neighbours too. Not that of a
                 model of the very features that the graph was made of: it errs in whole regions, and its neighbours know

@@ -20,8 +20,8 @@ from tg_crepe.typing import OptTensor
 _TOL = 1e-3
 
 #: The exponent of evidence without a label, and about how many labels it takes to move it: what has spread is trusted
-#: by then, what has not must earn its trust here.
-_SPREAD, _ALONE, _HELD = (1.0, 1.0), (0.0, 10.0), (1.0, 1e9)
+#: by then, by all nodes, and a handful of labels must not take that back; what has not must earn its trust here.
+_SPREAD, _ALONE, _HELD = (1.0, 10.0), (0.0, 10.0), (1.0, 1e9)
 
 
 def pool_opinions(
