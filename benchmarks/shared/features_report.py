@@ -141,8 +141,8 @@ def summary(results: Results, seeds: Sequence[int], failed: int = 0) -> str:
     if failed:
         lines += [f"**{failed} cells failed and are missing.**", ""]
     lines += [
-        f"{len(results.families)} families, {len(results.cells)} cells (family × draw of labels), seeds {min(seeds)} to "
-        f"{max(seeds)}. From features to labels at the defaults; the energies, CREPE without a head among them, are "
+        f"{len(results.families)} families, {len(results.cells)} cells (family × draw of labels), seeds {min(seeds)} "
+        f"to {max(seeds)}. From features to labels at the defaults; the energies, CREPE without a head among them, are "
         "those of `families.csv`, on the graphs of that table. The best of all others is chosen in each cell on the "
         "test labels.",
         "",
