@@ -86,7 +86,7 @@ def propagate(
         typer.Option(
             metavar="FILE",
             help="Soft evidence, such as what a zero-shot model says: a csv file id,prob_CLASS,… It is trusted as far "
-            "as the labels agree with it.",
+            "as labels and graph agree with it.",
         ),
     ] = None,
     head: Annotated[

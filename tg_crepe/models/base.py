@@ -68,7 +68,7 @@ class EnergyModel(BaseTransform, ABC):
             :obj:`[num_classes]`; see :func:`~tg_crepe.inference.match_volumes.match_volumes`.
             (default: :obj:`None`, what the scores say)
         prior_trust (float, optional): The exponent of the soft evidence ``prior`` of :meth:`propagate`: 0 (below 0.05)
-            ignores it, 1 takes it at its word. (default: :obj:`None`, as far as the labels agree with it)
+            ignores it, 1 takes it at its word. (default: :obj:`None`, as far as labels and graph agree with it)
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class GraphClassifier(ClassifierMixin, BaseEstimator):
             y (array-like): Labels of shape (n_samples,), the marker ``unlabeled`` where there is none.
             prior (array-like, optional): Soft evidence, such as the probabilities of a zero-shot model: of shape
                 (n_samples, n_classes), columns in the order of the sorted classes, a row of NaN where there is no
-                opinion. It is trusted as far as the labels agree with it, and takes the place of the head's.
+                opinion. It is trusted as far as labels and graph agree with it, and takes the place of the head's.
                 (default: :obj:`None`)
             **fit_params: Nothing; ``sample_weight`` is refused, since the energy has no weight a row.
         """
