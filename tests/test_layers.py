@@ -27,6 +27,7 @@ LAYERS = (
     ("training",),
     ("distributed", "sklearn", "viz"),
     ("report", "export"),
+    ("label",),
     ("cli",),
 )
 PLACE = {name: number for number, names in enumerate(LAYERS) for name in names}

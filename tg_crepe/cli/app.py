@@ -20,6 +20,7 @@ from tg_crepe.cli.demo import demo
 from tg_crepe.cli.doctor import doctor
 from tg_crepe.cli.embed import embed
 from tg_crepe.cli.export import export
+from tg_crepe.cli.label import label
 from tg_crepe.cli.label_next import label_next
 from tg_crepe.cli.partition import partition
 from tg_crepe.cli.propagate import propagate
@@ -63,7 +64,7 @@ def _prepare(
         typer.echo(ctx.get_help())
 
 
-for _command in (demo, embed, propagate, train, report, label_next, export, partition, doctor):
+for _command in (demo, embed, label, propagate, train, report, label_next, export, partition, doctor):
     app.command()(_command)
 
 

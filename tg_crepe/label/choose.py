@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import torch
+
+from tg_crepe.active.variance import VarianceReduction
+from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reading import canonical_graph
+from tg_crepe.inference.soft_labels import certainty
+from tg_crepe.label.book import Book
+from tg_crepe.label.prepared import Prepared
+from tg_crepe.label.solve import Solved
+
+
+class Chooser:
+    r"""What to ask next: the items whose labels reduce the variance of the doubtful ones the most.
+
+    Without any label all items count the same: the first questions go to the centres of the graph's clusters.
+
+    Args:
+        prepared (Prepared): The graph.
+        num_items (int): The number of items.
+    """
+
+    def __init__(self, prepared: Prepared, num_items: int) -> None:
+        self._prepared, self._num_items = prepared, num_items
+        self._rule: VarianceReduction | None = None
+
+    def __call__(self, book: Book, solved: Solved | None, count: int) -> list[int]:
+        """The items to ask for, the best first; none of them has an answer."""
+        candidate = torch.ones(self._num_items, dtype=torch.bool)
+        candidate[list(book.answers)] = False
+        count = min(count, int(candidate.sum()))
+        if count == 0:
+            return []
+        doubt = torch.ones(self._num_items, dtype=torch.float64)
+        if solved is not None:
+            doubt = 1 - certainty(torch.from_numpy(solved.prob).double(), False)
+            doubt[torch.from_numpy(solved.label < 0)] = 1.0  # no label reaches it
+        labelled = [item for item, answer in book.answers.items() if answer.kind == "class"]
+        # What cannot be told tells nothing, and nothing is gained by knowing it either.
+        doubt[book.items("unsure")] = 0.0
+        return self._reduction().choose(doubt.where(candidate, 0.0), labelled, candidate, count).tolist()
+
+    def _reduction(self) -> VarianceReduction:
+        if self._rule is None:
+            graph: CanonicalGraph = canonical_graph(
+                self._prepared.edge_index, self._prepared.edge_weight, self._num_items
+            )[0]
+            self._rule = VarianceReduction.of_graph(graph)
+        return self._rule

@@ -1,0 +1,125 @@
+// One item at a time. The next ones are here before they are needed, so that no answer waits for the server.
+import { change, get, tab } from "./api.js";
+import { $, NONE, choiceButton, className, classes, element, per, picture, say, shared, tileContent } from "./common.js";
+
+const AHEAD = 8;
+let ahead = [];          // items to come, with their pictures under way
+let answered = new Set();  // answered here and perhaps not saved yet
+let kind = "one";
+let filling = null;
+
+export const current = () => shared.item;
+
+export async function fill() {
+  if (filling) return filling;
+  filling = (async () => {
+    const avoid = [...answered, ...ahead.map((item) => item.item), ...(shared.item ? [shared.item.item] : [])].slice(-150);
+    const { items } = await get(`/api/next?tab=${tab}&count=${AHEAD - ahead.length}&avoid=${avoid.join(",")}`);
+    for (const item of items) {
+      if (!answered.has(item.item) && !ahead.some((other) => other.item === item.item)) ahead.push(preload(item));
+    }
+  })().catch(() => {}).finally(() => { filling = null; });
+  await filling;
+  if (!shared.item) next();
+}
+
+// The order has changed: what is on the screen stays, the rest is asked for anew.
+export function refill() {
+  ahead = [];
+  return fill();
+}
+
+function preload(item) {
+  if (item.image) item.picture = picture(item, "large");
+  return item;
+}
+
+export function next() {
+  kind = "one";
+  show(ahead.shift() || null);
+  fill();
+}
+
+export function show(item, as = "one") {
+  kind = as;
+  shared.item = item;
+  const stage = $("item");
+  if (!item) {
+    const nothing = shared.state && shared.state.left ? "choosing what to ask …" : "every item has an answer";
+    stage.replaceChildren(element("p", nothing, "empty"));
+  } else if (item.image) {
+    stage.replaceChildren(item.picture || picture(item, "large"));
+  } else {
+    const text = element("p", item.text || item.id, "text");
+    if ((item.text || "").length > 600) text.tabIndex = 0;
+    stage.replaceChildren(text);
+  }
+  $("item-name").textContent = item ? item.id : "";
+  describe();
+}
+
+export function describe() {
+  const item = shared.item, guess = $("guess");
+  const top = item && item.top.length ? item.top[0] : null;
+  if (!item) guess.replaceChildren();
+  else if (item.label !== null) guess.replaceChildren("labelled: ", element("b", className(item.label)));
+  else if (top) {
+    const bar = element("span", "", "bar"), part = element("i");
+    part.style.width = `${100 * top[1]}%`;
+    bar.append(part);
+    const others = item.top.slice(1).filter((one) => one[1] >= 0.01).map((one) => `${className(one[0])} ${per(one[1])}`).join(", ");
+    guess.replaceChildren("guess: ", element("b", className(top[0])), ` ${per(top[1])} `, element("kbd", "Enter"), others ? ` or ${others}` : "", bar);
+  } else guess.replaceChildren(classes().length > 1 ? "no guess yet" : "add the first classes, then answer");
+  $("choices").replaceChildren(...classes().map((one) => {
+    const button = choiceButton(one, answer);
+    if (top && top[0] === one.number && item.label === null) button.classList.add("guessed");
+    return button;
+  }));
+  $("near").classList.toggle("texts", !!item && !item.image);
+  $("near").replaceChildren(...(item ? item.near : []).map((one) => {
+    const tile = element("li", "", "tile");
+    tile.append(...tileContent(one, className(one.label)));
+    return tile;
+  }));
+  $("near-title").hidden = !item || !item.near.length;
+}
+
+export function answer(number) { give({ kind: "class", class: number }, className(number)); }
+export function accept() {
+  const item = shared.item;
+  if (item && item.label === null && item.top.length) answer(item.top[0][0]);
+}
+export function skip() { give({ kind: "skip" }, "skipped"); }
+export function unsure() { give({ kind: "unsure" }, "cannot tell"); }
+
+function give(what, words) {
+  const item = shared.item, as = kind;
+  if (!item) return;
+  answered.add(item.item);
+  change("/api/answer", { kind: as, answers: [{ item: item.item, ...what }] }).catch((error) => say(error.message));
+  next();
+  $("item").focus({ preventScroll: true });
+  say(`${words}. ${shared.item ? spoken(shared.item) : "nothing left"}`);
+}
+
+function spoken(item) {
+  const guess = item.top.length ? `, guess ${className(item.top[0][0])} ${per(item.top[0][1])}` : "";
+  return `${item.text ? item.text.slice(0, 120) : item.id}${guess}`;
+}
+
+export async function undo() {
+  const { items } = await change("/api/undo", {});
+  for (const item of items) answered.delete(item);
+  if (items.length !== 1) return say(items.length ? `taken back: ${items.length} answers` : "taken back");
+  if (shared.item && shared.item.item !== items[0] && kind === "one") ahead.unshift(shared.item);
+  ahead = ahead.filter((item) => item.item !== items[0]);
+  show(preload(await get(`/api/item/${items[0]}`)));
+  say(`taken back: ${shared.item.id}`);
+}
+
+export async function review(item) {
+  if (shared.item && kind === "one") ahead.unshift(shared.item);
+  show(preload(await get(`/api/item/${item}`)), "review");
+}
+
+export const noneOfThese = () => answer(NONE);
