@@ -3,8 +3,6 @@ from __future__ import annotations
 import torch
 
 from tg_crepe.active.variance import VarianceReduction
-from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.label.book import Book
 from tg_crepe.label.prepared import Prepared
@@ -43,8 +41,5 @@ class Chooser:
 
     def _reduction(self) -> VarianceReduction:
         if self._rule is None:
-            graph: CanonicalGraph = canonical_graph(
-                self._prepared.edge_index, self._prepared.edge_weight, self._num_items
-            )[0]
-            self._rule = VarianceReduction.of_graph(graph)
+            self._rule = VarianceReduction.of_graph(self._prepared.graph)
         return self._rule

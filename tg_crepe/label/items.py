@@ -19,6 +19,9 @@ SIDES = {"large": 900, "small": 160}
 #: Encoded images that are kept, and images that are decoded at the same time: each may take hundreds of megabytes.
 _KEPT, _AT_ONCE = 400, 2
 
+#: Pixels of an image that the page shows at most: a file of a few bytes may claim thousands of millions.
+_MOST_PIXELS = 80_000_000
+
 #: Characters of a text on the page, whole and short.
 _WHOLE, _SHORT = 20_000, 200
 
@@ -26,7 +29,7 @@ _WHOLE, _SHORT = 20_000, 200
 class Items:
     r"""What the page shows of the items: images, texts, or their names alone.
 
-    An image is decoded here, with Pillow's limit of pixels, and encoded anew: what reaches the browser are pixels, and
+    An image is decoded here, with a limit of pixels, and encoded anew: what reaches the browser are pixels, and
     none of the bytes of the file. A file that lies outside its folder, by a link, is not opened.
 
     Args:
@@ -80,6 +83,7 @@ class Items:
         path = self.source.paths[place]
         if self._root is not None and not path.resolve().is_relative_to(self._root):
             raise damaged_file(path, "it is a link out of the folder of the project")
+        _check_size(path)
         return open_image(path)
 
     def path(self, item: int) -> Path | None:
@@ -99,6 +103,20 @@ def _places(source: Source) -> dict[str, int]:
     for number, name in enumerate(source.ids):
         stems.setdefault(str(Path(name).with_suffix("")), []).append(number)
     return {**{stem: numbers[0] for stem, numbers in stems.items() if len(numbers) == 1}, **place}
+
+
+def _check_size(path: Path) -> None:
+    """Raise where a file claims more pixels than a photograph has, before any of them is unpacked."""
+    if path.suffix.lower() == ".dcm":
+        return
+    image_module = require("PIL.Image", extra="label")
+    try:
+        with image_module.open(path) as image:
+            pixels = image.width * image.height
+    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError, Warning) as error:
+        raise damaged_file(path, f"it is no image that can be read, or has too many pixels ({error})") from error
+    if pixels > _MOST_PIXELS:
+        raise damaged_file(path, f"it claims {pixels:,} pixels, at most {_MOST_PIXELS:,} are shown")
 
 
 def _encode(image: Any, side: int) -> bytes:

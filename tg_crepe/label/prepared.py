@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._files import atomic_file, damaged_file, read_arrays
-from tg_crepe.graph import knn_graph
+from tg_crepe.graph import PreparedGraph, knn_graph, prepare
 from tg_crepe.graph.metric import Placement, find_placement
 from tg_crepe.runs.plane import principal_plane
 
@@ -31,6 +32,11 @@ class Prepared:
     edge_index: Tensor
     edge_weight: Tensor
     position: np.ndarray
+
+    @cached_property
+    def graph(self) -> PreparedGraph:
+        """The graph as models take it, with all that labels do not change."""
+        return prepare(self.edge_index, self.edge_weight, len(self.position))
 
     @classmethod
     def make(cls, x: np.ndarray, k: int, metric: str) -> Prepared:

@@ -100,9 +100,9 @@ def _solved(
         evidence = head_evidence(rows, y, mask, len(columns), prepared.placement)
         result = CrepePropagation(sampling="chosen").propagate(
             y,
-            prepared.edge_index,
+            prepared.graph,
             mask,
-            prepared.edge_weight,
+            None,
             len(columns),
             observers=(_Watch(wanted),),
             prior=evidence,

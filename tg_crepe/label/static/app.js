@@ -126,6 +126,7 @@ const events = new EventSource("/api/events");
 events.addEventListener("message", (event) => {
   const news = JSON.parse(event.data).type;
   refresh().then(() => { if (news === "solved" && view === "map") map.open(); if (["saved", "solved"].includes(news) && view === "classes") views.classes.open(); }).catch(trouble);
+  if (news === "solved") one.renew().catch(trouble);
   if (news === "queue" || news === "hello") one.refill().catch(trouble);
 });
 refresh().then(() => one.fill());

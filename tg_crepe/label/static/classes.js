@@ -20,7 +20,7 @@ export async function open(onReview) {
 
 function row(one, examples) {
   const made = element("div", "", "class-row"), left = element("div"), tiles = element("ul", "", "tiles");
-  left.append(element("h3", one.name), element("span", `${one.labels} labels, ${one.guesses} pseudo-labels`, "note"));
+  left.append(element("h2", one.name), element("span", `${one.labels} labels, ${one.guesses} pseudo-labels`, "note"));
   if (one.number !== NONE) left.append(tools(one));
   tiles.setAttribute("aria-label", `Examples of ${one.name}`);
   tiles.classList.toggle("texts", examples.some((item) => !item.image));

@@ -84,6 +84,16 @@ export function describe() {
   $("near-title").hidden = !item || !item.near.length;
 }
 
+// There is a new guess: what is on the screen stays, what is said of it changes.
+export async function renew() {
+  const before = shared.item;
+  if (!before) return;
+  const { top, near, label } = await get(`/api/item/${before.item}`);
+  if (shared.item !== before) return;
+  Object.assign(before, { top, near, label });
+  describe();
+}
+
 export function answer(number) { give({ kind: "class", class: number }, className(number)); }
 export function accept() {
   const item = shared.item;
