@@ -213,7 +213,6 @@ def test_a_whole_session_by_keyboard_alone(running, visit, tmp_path):
     assert (labels >= 0).sum() == 44 + 6 + 23
     assert book.classes[4] == "violet <b>"
     assert len(book.items("skip")) + len(book.items("unsure")) == 2
-    assert running.stop() == 0
 
 
 def test_two_tabs_share_the_work_and_a_reload_loses_nothing(running, visit):

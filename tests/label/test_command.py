@@ -44,8 +44,8 @@ def test_labels_go_in_and_all_of_them_come_out_without_a_page(here, capsys):
         ("label features.npz --labels nowhere.csv --export x.csv", "the file of labels 'nowhere.csv' is missing"),
         ("label features.npz --export x.xls", "must end in"),
         ("label features.npz --project images", "is not empty and no project"),
-        ("label features.npz -k 0", "0 is not in the range"),
-        ("label features.npz --port 99999", "is not in the range"),
+        ("label features.npz -k 0", "Invalid value for '-k'"),
+        ("label features.npz --port 99999", "Invalid value for '--port'"),
     ],
 )
 def test_wrong_lines_are_one_line_of_help(here, capsys, line, message):
@@ -80,13 +80,30 @@ def test_the_server_listens_on_this_machine_alone():
     listener.close()
 
 
-def test_a_project_is_a_run_for_the_report(tmp_path):
-    pytest.importorskip("jinja2", reason="the report needs the extra 'report'")
-    pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
+def labelled_project(tmp_path):
     project, truth = make_project(tmp_path, images=True)
     session = Session(project)
     session.add_classes("classes-of-the-test", ["a", "b", "c"])
     answer_truly(session, truth, [0, 1, 2, 3, 4, 5])
     session.close()
+    return project, truth
+
+
+def test_a_project_is_a_folder_of_images_to_train_on(tmp_path):
+    from tg_crepe.cli.train import _load
+
+    project, truth = labelled_project(tmp_path)
+    dataset = _load(str(project.folder), None, None, 8)
+    assert dataset.class_names == ("a", "b", "c")
+    assert dataset.targets[:7].tolist() == [*truth[:6].tolist(), -1]
+    rows, _ = make_project(tmp_path / "rows")
+    with pytest.raises(ValueError, match="must be a project of a folder of images"):
+        _load(str(rows.folder), None, None, 8)
+
+
+def test_a_project_is_a_run_for_the_report(tmp_path):
+    pytest.importorskip("jinja2", reason="the report needs the extra 'report'")
+    pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
+    project, _ = labelled_project(tmp_path)
     assert run(["report", str(project.folder), "-o", str(tmp_path / "report.html")]) == 0
     assert "pseudo-labels should be wrong" in (tmp_path / "report.html").read_text()

@@ -9,7 +9,10 @@ from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 
 #: Modes of the graph that are looked at, and the variance of a label's own noise.
-MODES, _NOISE = 50, 0.01
+MODES, _NOISE = 100, 0.01
+
+#: What a node without doubt counts, and the labels after which the doubt of a model counts more than that nobody knows.
+_FLOOR, _EARLY = 0.05, 10
 
 #: Nodes among which the choice goes on after the first: those that were best before it.
 _SHORTLIST = 4000
@@ -29,7 +32,7 @@ class VarianceReduction:
         M = V^\top \operatorname{diag}(\text{value}) V .
 
     With the value one it is V-optimality (`Ji and Han 2012 <https://proceedings.mlr.press/v22/ji12.html>`_), which
-    looks at no label; with the doubt of the soft labels it leaves alone what is certain already.
+    looks at no label; :func:`doubt_value` makes it leave alone what is certain already.
 
     Args:
         values (torch.Tensor): The eigenvalues, of shape :obj:`[num_modes]`.
@@ -49,6 +52,9 @@ class VarianceReduction:
     def choose(self, value: Tensor, labelled: Iterable[int], candidate: Tensor, n: int) -> Tensor:
         r"""The nodes to label next, in the order of their choice.
 
+        What is largest is the reduction times the node's own value: a node in the middle of a doubtful region is asked
+        before a certain one beside it that would tell as much.
+
         Args:
             value (torch.Tensor): What the variance of a node counts, not negative, of shape :obj:`[num_nodes]`.
             labelled (iterable of int): The nodes that have labels.
@@ -64,17 +70,32 @@ class VarianceReduction:
             covariance = _known(covariance, vectors[node])
         weight = vectors.T @ (value.double().unsqueeze(1) * vectors)
         nodes = candidate.nonzero().view(-1)
-        first = _reduction(vectors[nodes], covariance, weight)
+        first = value[nodes] * _reduction(vectors[nodes], covariance, weight)
         nodes = nodes[first.topk(min(len(nodes), max(_SHORTLIST, n))).indices.sort().values]
         chosen: list[int] = []
         free = torch.ones(len(nodes), dtype=torch.bool, device=nodes.device)
         for _ in range(n):
-            gain = _reduction(vectors[nodes], covariance, weight).masked_fill(~free, -torch.inf)
+            gain = (value[nodes] * _reduction(vectors[nodes], covariance, weight)).masked_fill(~free, -torch.inf)
             place = int(gain.argmax())
             free[place] = False
             chosen.append(int(nodes[place]))
             covariance = _known(covariance, vectors[chosen[-1]])
         return torch.tensor(chosen, dtype=torch.long, device=candidate.device)
+
+
+def doubt_value(doubt: Tensor, num_labels: int) -> Tensor:
+    r"""What the variance of nodes counts, from their doubt and the number of labels :math:`n` that it comes from:
+
+    .. math::
+        \text{doubt} + \frac{1}{20} + \frac{1}{1 + (n / 10)^2} .
+
+    With few labels all nodes count, since a model that has not seen a class does not doubt it.
+
+    Args:
+        doubt (torch.Tensor): Between 0 and 1, of shape :obj:`[num_nodes]`.
+        num_labels (int): :math:`n`.
+    """
+    return doubt.double() + _FLOOR + 1 / (1 + (num_labels / _EARLY) ** 2)
 
 
 def _known(covariance: Tensor, mode: Tensor) -> Tensor:

@@ -129,6 +129,10 @@ def run_of(
     from tg_crepe.runs import RunFolder, stage_run
 
     if labels is None and options == EmbedOptions():
+        if (path / "project.json").is_file():
+            with TemporaryDirectory(prefix="tg-crepe-") as place:
+                yield _run_of_project(path, Path(place, path.resolve().name), progress)
+            return
         yield RunFolder.open(path)
         return
     if (path / "run.json").is_file():
@@ -147,6 +151,27 @@ def run_of(
         with stage_run(folder, "propagate", settings) as unfinished:
             write_propagation(unfinished, nodes, known, None, found.graph, found.result)
         yield RunFolder.open(folder)
+
+
+def _run_of_project(path: Path, folder: Path, progress: Console) -> RunFolder:
+    """What the labels of a project of ``tg-crepe label`` lead to, on its own graph."""
+    from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.label import Project
+    from tg_crepe.label.exports import labels_of_project
+    from tg_crepe.runs import RunFolder, stage_run
+
+    project, choice = Project.open(path), GraphOptions()
+    y, class_names = labels_of_project(project)
+    known = NodeLabels(y, class_names, asked=True)
+    nodes = Features(project.x, project.ids, source=project.open_items().whole_source())
+    energy, prepared = choice.model(asked=True), project.prepared
+    graph = (prepared.edge_index, prepared.edge_weight)
+    with progress.status("pseudo-labels"):
+        result = solve(energy, known, graph, _head(nodes, known, prepared.placement), False)
+    settings = {"features": project.source, "labels": str(path), **project.info["settings"], "model": repr(energy)}
+    with stage_run(folder, "label", settings) as unfinished:
+        write_propagation(unfinished, nodes, known, None, graph, result)
+    return RunFolder.open(folder)
 
 
 def solve(

@@ -18,7 +18,9 @@ def label_next(
     ctx: typer.Context,
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN|FILES", help="A folder of propagate --run or of train; or files and --labels."),
+        typer.Argument(
+            metavar="RUN|FILES", help="A folder of propagate --run, of train or of label; or files and --labels."
+        ),
     ],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
     strategy: Annotated[str, typer.Option(help="coverage, uncertainty, margin, ratio or random.")] = "coverage",

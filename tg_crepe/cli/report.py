@@ -16,7 +16,9 @@ def report(
     ctx: typer.Context,
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN|FILES", help="A folder of propagate --run or of train; or files and --labels."),
+        typer.Argument(
+            metavar="RUN|FILES", help="A folder of propagate --run, of train or of label; or files and --labels."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     labels: Labels = None,

@@ -25,7 +25,10 @@ _SIZED = ("mini_imagenet", "chestxray14", "cbis_ddsm")
 
 def train(
     ctx: typer.Context,
-    data: Annotated[str, typer.Argument(metavar="DATASET|FOLDER", help="digits, fashion_mnist, …, or your images.")],
+    data: Annotated[
+        str,
+        typer.Argument(metavar="DATASET|FOLDER", help="digits, fashion_mnist, …, your images, or a project of label."),
+    ],
     run: Annotated[
         Path | None, typer.Option("--run", "-o", metavar="DIR", help="The run's folder (runs/DATA-PRESET-ENERGY-SEED).")
     ] = None,
@@ -132,12 +135,35 @@ def _load(data: str, root: Path | None, labels: Path | None, size: int | None) -
         options = {"size": size} if data in _SIZED and size is not None else {}
         return get_dataset(data, None if data == "digits" else where, **options)
     path = Path(data)
+    if (path / "project.json").is_file():
+        return _load_project(path, size)
     if path.suffix == ".npz" and path.is_file():
         return load_npz(path)
     if not path.is_dir():
         known = ", ".join(name for name in DATASETS if name not in ("image_folder", "npz"))
         raise ValueError(f"'{data}' must be a folder of images, a .npz file or one of {known}")
     return load_image_folder(path, size, labels=labels)
+
+
+def _load_project(path: Path, size: int | None) -> ImageDataset:
+    """The images of a project of ``tg-crepe label``, with the labels that were given."""
+    from tempfile import TemporaryDirectory
+
+    from tg_crepe.cli._outputs import write_columns
+    from tg_crepe.datasets import load_image_folder
+    from tg_crepe.label import Project
+    from tg_crepe.label.exports import labels_of_project
+
+    project = Project.open(path)
+    folder = Path(project.info.get("show") or "")
+    if not project.info.get("show") or not folder.is_dir():
+        raise ValueError(f"'{path}' must be a project of a folder of images to train on, got one of {project.source}")
+    y, names = labels_of_project(project)
+    columns = {"id": project.ids, "label": ["" if number < 0 else names[number] for number in y]}
+    with TemporaryDirectory(prefix="tg-crepe-") as place:
+        table = Path(place, "labels.csv")
+        write_columns(columns, table)
+        return load_image_folder(folder, size, labels=table)
 
 
 def _labelled(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from tg_crepe.active.variance import VarianceReduction
+from tg_crepe.active.variance import VarianceReduction, doubt_value
 from tg_crepe.inference.soft_labels import certainty
 from tg_crepe.label.book import Book
 from tg_crepe.label.prepared import Prepared
@@ -30,14 +30,14 @@ class Chooser:
         count = min(count, int(candidate.sum()))
         if count == 0:
             return []
+        labelled = [item for item, answer in book.answers.items() if answer.kind == "class"]
         doubt = torch.ones(self._num_items, dtype=torch.float64)
         if solved is not None:
             doubt = 1 - certainty(torch.from_numpy(solved.prob).double(), False)
             doubt[torch.from_numpy(solved.label < 0)] = 1.0  # no label reaches it
-        labelled = [item for item, answer in book.answers.items() if answer.kind == "class"]
-        # What cannot be told tells nothing, and nothing is gained by knowing it either.
-        doubt[book.items("unsure")] = 0.0
-        return self._reduction().choose(doubt.where(candidate, 0.0), labelled, candidate, count).tolist()
+        value = doubt_value(doubt, len(labelled))
+        value[~candidate] = 0.0
+        return self._reduction().choose(value, labelled, candidate, count).tolist()
 
     def _reduction(self) -> VarianceReduction:
         if self._rule is None:

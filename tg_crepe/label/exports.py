@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tg_crepe import __version__
 from tg_crepe._files import atomic_file, atomic_folder
 from tg_crepe._optional import require
+from tg_crepe.datasets.image_folder import _sorted_classes
+from tg_crepe.export import LabelledItems, label_studio_tasks
 from tg_crepe.label.book import Book
-from tg_crepe.label.project import Project
+from tg_crepe.label.project import DATABASE, Project
 from tg_crepe.label.session import Session
 from tg_crepe.label.solve import Solved
+from tg_crepe.label.store import ActStore
 
 #: What the page offers for download.
 DOWNLOADS = ("labels.csv", "all.csv", "all.parquet", "data.pt", "label-studio.json")
@@ -49,7 +51,7 @@ def export(session: Session, path: Path, only_given: bool = False) -> None:
         _write_data(path, book, session.project, solved)
     elif path.suffix == ".json":
         with atomic_file(path) as unfinished:
-            text = json.dumps(label_studio(session), ensure_ascii=False, indent=1)
+            text = json.dumps(label_studio_tasks(labelled_items(session)), ensure_ascii=False, indent=1)
             unfinished.write_text(text, encoding="utf-8")
     else:
         raise ValueError(f"'{path}' must end in one of {', '.join(ENDINGS)}")
@@ -60,6 +62,24 @@ def given_labels(book: Book, project: Project) -> dict[str, list[Any]]:
     known = sorted(item for item, answer in book.answers.items() if answer.kind == "class")
     names = [book.name(int(book.answers[item].class_id or 0)) for item in known]
     return {"id": [project.ids[item] for item in known], "label": names, "asked": ["label"] * len(known)}
+
+
+def labels_of_project(project: Project) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The number of the class of every item, -1 where it has none, and the names of the classes, as other commands read
+    them from a table. The project may be open elsewhere."""
+    store = ActStore(project.folder / DATABASE)
+    try:
+        book = Book.read(store.acts())
+    finally:
+        store.close()
+    y = book.labels(len(project.ids))
+    by_name = {book.name(int(number)): int(number) for number in np.unique(y[y >= 0])}
+    if len(by_name) < 2:
+        raise ValueError(f"'{project.folder}' must hold labels of at least two classes, got {len(by_name)}")
+    names = _sorted_classes(set(by_name))
+    place = np.full(max(by_name.values()) + 2, -1)
+    place[[by_name[name] for name in names]] = np.arange(len(names))
+    return np.where(y >= 0, place[y], -1), names
 
 
 def all_labels(book: Book, project: Project, solved: Solved | None) -> dict[str, list[Any]]:
@@ -122,26 +142,26 @@ def _write_data(path: Path, book: Book, project: Project, solved: Solved | None)
         torch.save(data, unfinished)
 
 
-def label_studio(session: Session) -> list[dict[str, Any]]:
-    """Tasks of Label Studio: given labels as annotations, the others as predictions with their score."""
-    book, solved, project = session.book, session.solved, session.project
-    field = {"images": "image", "texts": "text", "rows": "text"}[session.items.kind]
-    tasks = []
-    for item, name in enumerate(project.ids):
-        shown = session.items.text(item) if session.items.kind == "texts" else name
-        task: dict[str, Any] = {"data": {"id": name, field: shown}}
-        answer = book.answers.get(item)
-        if answer is not None and answer.kind == "class":
-            task["annotations"] = [{"result": [_choice(book.name(int(answer.class_id or 0)), field)]}]
-        elif solved is not None and (guess := solved.guess(item)) is not None and guess[0] in (*book.classes, 0):
-            prediction = {"model_version": f"tg_crepe {__version__}", "score": round(guess[1], 4)}
-            task["predictions"] = [{**prediction, "result": [_choice(book.name(guess[0]), field)]}]
-        tasks.append(task)
-    return tasks
-
-
-def _choice(name: str, field: str) -> dict[str, Any]:
-    return {"from_name": "label", "to_name": field, "type": "choices", "value": {"choices": [name]}}
+def labelled_items(session: Session) -> LabelledItems:
+    """All items with their labels as other tools want them."""
+    book, solved, project, items = session.book, session.solved, session.project, session.items
+    y = book.labels(len(session))
+    label = np.where(y >= 0, y, np.full(len(y), -1) if solved is None else solved.label)
+    numbers = [number for number in (*book.classes, 0) if number or (label == 0).any()]
+    place = np.full(max([*numbers, int(label.max()), 0]) + 2, -1)  # the last one is for items without a label
+    place[numbers] = np.arange(len(numbers))
+    certainty = np.ones(len(y)) if solved is None else np.where(y >= 0, 1.0, solved.certainty)
+    paths = [items.path(item) for item in range(len(session))]
+    return LabelledItems(
+        ids=project.ids,
+        label=place[label],
+        certainty=certainty,
+        given=y >= 0,
+        class_names=[book.name(number) for number in numbers],
+        images=[path for path in paths if path is not None] if paths and None not in paths else None,
+        texts=[items.text(item) or "" for item in range(len(session))] if items.kind == "texts" else None,
+        folder=Path(project.info.get("show") or "").name,
+    )
 
 
 def export_folder(session: Session, folder: Path) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tg_crepe._files import damaged_file
 from tg_crepe._optional import require
+from tg_crepe.datasets._open import open_picture
 from tg_crepe.embed.image_folder import ImageFolder
 from tg_crepe.embed.images import open_image
 from tg_crepe.embed.source import Source
@@ -86,6 +87,11 @@ class Items:
         _check_size(path)
         return open_image(path)
 
+    def whole_source(self) -> Source | None:
+        """The source where it has something of every item under its own name."""
+        named = set() if self.source is None else set(self.source.ids)
+        return self.source if self.source is not None and all(name in named for name in self.ids) else None
+
     def path(self, item: int) -> Path | None:
         """The file of an image in a folder."""
         place = self._place.get(self.ids[item])
@@ -109,12 +115,8 @@ def _check_size(path: Path) -> None:
     """Raise where a file claims more pixels than a photograph has, before any of them is unpacked."""
     if path.suffix.lower() == ".dcm":
         return
-    image_module = require("PIL.Image", extra="label")
-    try:
-        with image_module.open(path) as image:
-            pixels = image.width * image.height
-    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError, Warning) as error:
-        raise damaged_file(path, f"it is no image that can be read, or has too many pixels ({error})") from error
+    with open_picture(path) as image:
+        pixels = image.width * image.height
     if pixels > _MOST_PIXELS:
         raise damaged_file(path, f"it claims {pixels:,} pixels, at most {_MOST_PIXELS:,} are shown")
 

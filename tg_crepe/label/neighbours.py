@@ -7,9 +7,6 @@ from scipy.sparse import csr_matrix
 from tg_crepe.label.prepared import Prepared
 from tg_crepe.label.solve import Solved
 
-#: A label is suspicious when its neighbours give its class less than this share of what they give another.
-_OUTVOTED = 0.5
-
 
 class Neighbours:
     r"""What is near an item: labelled examples in the features, and votes along the edges.
@@ -48,6 +45,6 @@ class Neighbours:
         own = np.array([solved.columns.index(int(number)) for number in solved.label[known]], dtype=np.int64)
         best = vote.argmax(axis=1)
         mine, theirs = vote[np.arange(len(known)), own], vote.max(axis=1, initial=0)
-        suspect = np.flatnonzero((best != own) & (mine < _OUTVOTED * theirs))
+        suspect = np.flatnonzero(best != own)
         suspect = suspect[np.argsort(mine[suspect] - theirs[suspect], kind="stable")[:count]]
         return [(int(known[i]), solved.columns[best[i]], float(theirs[i])) for i in suspect]

@@ -8,10 +8,78 @@ from tg_crepe.inference.task import ExpectedError
 from tg_crepe.label.solve import Solved
 from tg_crepe.label.store import Answer, ProgressPoint
 
+#: Shifts of the log-odds that are looked at.
+_SHIFT = np.linspace(-6.0, 6.0, 241)
+
+#: The part of the labels after which a test counts half, what one counts beside a label of a random item, and the
+#: smallest doubt: no model is surer than that it could be wrong once in a thousand.
+_HALF_LIFE, _WORTH, _LEAST = 0.5, 0.5, 1e-3
+
+#: The share of the intervals that should hold the truth.
+_COVERAGE = 0.9
+
 
 def expected_error(solved: Solved, tests: Sequence[Answer]) -> ExpectedError | None:
-    """To be replaced."""
-    return solved.expected
+    r"""How many of the labels that nobody gave should be wrong, from answers that the model had not seen.
+
+    Items are asked for because they are doubtful, so the share of wrong guesses among them says nothing of the others.
+    What they can say is whether the model doubts as much as it should: all of its log-odds may be off by one number,
+
+    .. math::
+        P(\text{wrong}_i) = \sigma(\mathrm{logit}\, d_i + \theta), \qquad
+        e(\theta) = \frac{1}{|\mathcal{U}|} \sum_{j \in \mathcal{U}} \sigma(\mathrm{logit}\, d_j + \theta),
+
+    where :math:`d = 1 - \max_l P^l` is the doubt, of an asked item :math:`i` at the time when it was shown, of the
+    items without a label :math:`\mathcal{U}` now. Before any test :math:`\theta` is normal about 0, as wide as the
+    interval of the model's own expected error, which comes from labels that were left out. A test counts half after as
+    many further labels as half of those that there are now, and never more than half a label: the model has changed
+    since, and what was asked for was chosen.
+
+    Args:
+        solved (Solved): What the model says now.
+        tests (sequence of Answer): Answers that named a class when the model had a guess.
+
+    Returns:
+        ExpectedError: The mean of :math:`e` and the interval that should hold the truth nine times of ten; None where
+        the model has none of its own.
+    """
+    own, free = solved.expected, ~solved.labelled & (solved.label >= 0)
+    if own is None or not free.any():
+        return own
+    low, high = (float(_logit(np.array(value))) for value in (own.low, own.high))
+    width = max((high - low) / (2 * 1.645), 0.1)
+    posterior = -0.5 * (_SHIFT / width) ** 2
+    for test in tests:
+        if test.prob is None or test.labels is None:
+            continue
+        worth = _WORTH * 0.5 ** ((solved.labels - test.labels) / max(_HALF_LIFE * solved.labels, 1.0))
+        wrong = _sigmoid(_logit(np.array(1 - test.prob)) + _SHIFT)
+        posterior += worth * np.log(wrong if test.guess != test.class_id else 1 - wrong)
+    weight = np.exp(posterior - posterior.max())
+    weight /= weight.sum()
+    error = _error_at(1 - solved.prob[free].max(axis=1))
+    total = np.cumsum(weight)
+    ends = [float(np.interp(q, total, error)) for q in ((1 - _COVERAGE) / 2, (1 + _COVERAGE) / 2)]
+    value = float(weight @ error)
+    return ExpectedError(value, min(ends[0], value), max(ends[1], value))
+
+
+def _error_at(doubt: np.ndarray) -> np.ndarray:
+    """The mean of the doubts at every shift; doubts are gathered in bins first, of which a thousand are enough."""
+    odds = _logit(doubt)
+    count, edge = np.histogram(odds, bins=1000, range=(float(odds.min()), float(odds.max()) + 1e-6))
+    middle = (edge[:-1] + edge[1:]) / 2
+    used = count > 0
+    return np.asarray(_sigmoid(middle[used, None] + _SHIFT).T @ (count[used] / count.sum()))
+
+
+def _logit(doubt: np.ndarray) -> np.ndarray:
+    bounded = np.clip(doubt.astype(np.float64), _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(bounded) - np.log1p(-bounded))
+
+
+def _sigmoid(odds: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-odds)))
 
 
 def ten_more(points: Sequence[ProgressPoint], more: int = 10) -> float | None:

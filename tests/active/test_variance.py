@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from tg_crepe.active.variance import VarianceReduction, doubt_value
+from tg_crepe.graph import canonical_graph, knn_graph
+
+
+@pytest.fixture(scope="module")
+def rule():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 3, generator=generator) + 4 * torch.eye(3)[torch.arange(60) % 3]
+    graph, _ = canonical_graph(*knn_graph(x, 6, "euclidean"), 60)
+    return VarianceReduction.of_graph(graph, modes=12)
+
+
+def dense_covariance(rule, labelled):
+    """The covariance of all nodes given noisy values at some: the textbook's formula."""
+    vectors = rule.vectors
+    prior = vectors @ rule._prior @ vectors.T
+    known = torch.tensor(labelled, dtype=torch.long)
+    if not labelled:
+        return prior
+    inner = prior[known][:, known] + 0.01 * torch.eye(len(labelled), dtype=torch.float64)
+    return prior - prior[:, known] @ torch.linalg.solve(inner, prior[known])
+
+
+def test_the_choice_reduces_the_dense_weighted_variance_most(rule):
+    value = torch.rand(60, generator=torch.Generator().manual_seed(1)).double()
+    candidate = torch.ones(60, dtype=torch.bool)
+    # Without the modes of the components, whose variance is as good as infinite and has no digits left.
+    rule = VarianceReduction(torch.linspace(0.01, 0.5, 12), rule.vectors)
+    labelled = [3, 17]
+    candidate[labelled] = False
+    (found,) = rule.choose(value, labelled, candidate, 1).tolist()
+    before = value @ dense_covariance(rule, labelled).diagonal()
+    gain = torch.stack([before - value @ dense_covariance(rule, [*labelled, node]).diagonal() for node in range(60)])
+    assert found == int((gain * value).masked_fill(~candidate, -1).argmax())
+
+
+def test_several_nodes_are_chosen_as_if_each_was_labelled_before_the_next(rule):
+    value, candidate = torch.ones(60).double(), torch.ones(60, dtype=torch.bool)
+    at_once = rule.choose(value, [], candidate, 6).tolist()
+    known: list[int] = []
+    for _ in range(6):
+        free = candidate.clone()
+        free[known] = False
+        known += rule.choose(value, known, free, 1).tolist()
+    assert at_once == known
+    assert len(set(at_once)) == 6
+
+
+def test_the_first_choices_are_in_different_clusters(rule):
+    chosen = rule.choose(torch.ones(60).double(), [], torch.ones(60, dtype=torch.bool), 3)
+    assert sorted((chosen % 3).tolist()) == [0, 1, 2]
+
+
+def test_doubt_counts_more_the_more_labels_there_are():
+    doubt = torch.tensor([0.0, 1.0])
+    ratios = [float(value[1] / value[0]) for value in (doubt_value(doubt, n) for n in (0, 10, 100))]
+    assert ratios == sorted(ratios)
+    assert ratios[0] < 2
+    assert ratios[-1] > 10
