@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="tables need the extra 'cli'")
 from tg_crepe.cli.app import run
 from tg_crepe.runs import RunFolder, RunResult
 
-COMMANDS = ("demo", "propagate", "train", "report", "label-next", "doctor")
+COMMANDS = ("demo", "label", "propagate", "train", "report", "label-next", "doctor")
 
 
 @pytest.fixture
