@@ -58,10 +58,20 @@ def expected_error(solved: Solved, tests: Sequence[Answer]) -> ExpectedError | N
     weight = np.exp(posterior - posterior.max())
     weight /= weight.sum()
     error = _error_at(1 - solved.prob[free].max(axis=1))
-    total = np.cumsum(weight)
-    ends = [float(np.interp(q, total, error)) for q in ((1 - _COVERAGE) / 2, (1 + _COVERAGE) / 2)]
     value = float(weight @ error)
-    return ExpectedError(value, min(ends[0], value), max(ends[1], value))
+    low, high = _interval(weight, error, int(free.sum()))
+    return ExpectedError(value, min(low, value), max(high, value))
+
+
+def _interval(weight: np.ndarray, error: np.ndarray, count: int) -> tuple[float, float]:
+    """Where the share of wrong ones among so many items lies: as uncertain as the error is, and as chance makes it."""
+    from scipy.special import bdtr  # slow to import
+
+    number = np.unique(np.round(np.geomspace(1, count + 1, 400))) - 1
+    below = bdtr(number[:, None], count, error) @ weight  # so many are wrong at most
+    tail = (1 - _COVERAGE) / 2
+    low, high = (number[min(int(np.searchsorted(below, q)), len(number) - 1)] for q in (tail, 1 - tail))
+    return float(low / count), float(high / count)
 
 
 def _error_at(doubt: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ export const current = () => shared.item;
 
 export async function fill() {
   if (filling) return filling;
+  if (ahead.length >= AHEAD) return shared.item || next();
   filling = (async () => {
     const avoid = [...answered, ...ahead.map((item) => item.item), ...(shared.item ? [shared.item.item] : [])].slice(-150);
     const { items } = await get(`/api/next?tab=${tab}&count=${AHEAD - ahead.length}&avoid=${avoid.join(",")}`);
@@ -117,19 +118,29 @@ function spoken(item) {
   return `${item.text ? item.text.slice(0, 120) : item.id}${guess}`;
 }
 
-export async function undo() {
+// One after the other: what the last one brings back is what stays on the screen.
+let undoing = Promise.resolve();
+export function undo() {
+  undoing = undoing.then(takeBack, takeBack);
+  return undoing;
+}
+
+async function takeBack() {
   const { items } = await change("/api/undo", {});
   for (const item of items) answered.delete(item);
   if (items.length !== 1) return say(items.length ? `taken back: ${items.length} answers` : "taken back");
-  if (shared.item && shared.item.item !== items[0] && kind === "one") ahead.unshift(shared.item);
-  ahead = ahead.filter((item) => item.item !== items[0]);
-  show(preload(await get(`/api/item/${items[0]}`)));
+  await bringBack(items[0], "one");
   say(`taken back: ${shared.item.id}`);
 }
 
-export async function review(item) {
-  if (shared.item && kind === "one") ahead.unshift(shared.item);
-  show(preload(await get(`/api/item/${item}`)), "review");
+// An item that was asked for before; what is on the screen comes after it.
+async function bringBack(number, as) {
+  const item = preload(await get(`/api/item/${number}`));
+  const waiting = shared.item && kind === "one" ? [shared.item, ...ahead] : ahead;
+  ahead = waiting.filter((other) => other.item !== number);
+  show(item, as);
 }
+
+export const review = (number) => bringBack(number, "review");
 
 export const noneOfThese = () => answer(NONE);
