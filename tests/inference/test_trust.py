@@ -25,9 +25,9 @@ def opinion(y: torch.Tensor, right: float = 0.8, seed: int = 0, num_classes: int
 
 def best_exponent(loss) -> float:
     """The global minimiser on a grid, then nearby: independent of where a search begins."""
-    grid = np.linspace(0, 2, 401)
+    grid = np.linspace(0, 1, 201)
     at = grid[np.argmin([loss(t) for t in grid])]
-    near = minimize_scalar(loss, bounds=(max(at - 0.01, 0), min(at + 0.01, 2)), method="bounded")
+    near = minimize_scalar(loss, bounds=(max(at - 0.01, 0), min(at + 0.01, 1)), method="bounded")
     return float(near.x) if near.fun < loss(0.0) else 0.0
 
 

@@ -21,8 +21,8 @@ _GRAPH_LABELS = 1000.0
 #: About how many labels it takes to trust evidence of which the graph says nothing: two may agree by chance.
 _LABELS = 10.0
 
-#: The largest exponent, and the precision at which the search for it ends.
-_MOST, _PRECISION = 2.0, 1e-4
+#: The largest exponent (evidence is at most taken at its word), and the precision at which the search for it ends.
+_MOST, _PRECISION = 1.0, 1e-4
 
 
 def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> tuple[Tensor, float, bool]:
@@ -30,7 +30,7 @@ def weigh_prior(task: LabelTask, prior: Tensor, trust: float | None = None) -> t
 
     .. math::
         E_i \propto B_i^t, \qquad
-        t = \arg\max_{0 \leq t \leq 2} \; \sum_{i \in \mathcal{L}} a_i \log E_i^{y_i}
+        t = \arg\max_{0 \leq t \leq 1} \; \sum_{i \in \mathcal{L}} a_i \log E_i^{y_i}
         + \frac{1000}{|\mathcal{U}|} \sum_{i \in \mathcal{U}} \log \sum_l P_i^l \frac{E_i^l}{\bar E^l}
         - \frac{1}{2} t^2,
 
