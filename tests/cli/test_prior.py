@@ -57,7 +57,7 @@ def test_the_head_is_asked_unless_it_is_refused(stripes, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_evidence_of_a_table_is_taken_and_kept_in_the_run(stripes):
+def test_evidence_of_a_table_is_taken_and_kept_in_the_run(stripes, capsys):
     folder, y = stripes
     write_prior(folder / "prior.csv", y, shown=range(0, 200, 2))
     assert propagate(folder, "--no-head") == 0
@@ -67,6 +67,9 @@ def test_evidence_of_a_table_is_taken_and_kept_in_the_run(stripes):
     settings = json.loads((folder / "run" / "run.json").read_text())["settings"]
     assert settings["prior"].endswith("prior.csv")
     assert settings["prior_trust"] > 0.1
+    capsys.readouterr()
+    assert propagate(folder, "--prior", str(folder / "prior.csv"), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["prior_trust"] == settings["prior_trust"]
 
 
 def test_a_row_for_a_class_that_has_no_label_is_no_opinion(stripes, capsys):

@@ -158,3 +158,9 @@ def test_where_nothing_can_be_left_out_there_is_no_opinion():
     evidence = head_evidence(x, y, two, 3)
     assert bool(torch.isnan(evidence[mask & (y > 0)]).all())
     assert bool(torch.isfinite(evidence[~two]).all())
+
+
+def test_a_mask_of_numbers_is_an_error():
+    x, y = table(rows=60)
+    with pytest.raises(ValueError, match=r"'mask' must be bool of shape \[num_nodes\] = \[60\], got torch.int64"):
+        head_evidence(x, y, torch.arange(10), 3)

@@ -295,6 +295,7 @@ def _tell(
         "classes": dict(zip(known.class_names, counts, strict=True)),
         "mean_certainty": float(result.certainty[pseudo].double().mean()) if bool(pseudo.any()) else None,
         "expected_error": None if result.expected_error is None else asdict(result.expected_error),
+        "prior_trust": result.prior_trust,
         "status": result.status,
         "seconds": round(seconds, 3),
         "out": str(out),

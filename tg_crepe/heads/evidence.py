@@ -32,6 +32,10 @@ def head_evidence(x: Tensor, y: Tensor, mask: Tensor, num_classes: int, placemen
     """
     if not x.is_floating_point():
         raise ValueError(f"'x' must be of a floating type, got {x.dtype}")
+    if mask.dtype != torch.bool or mask.shape != y.shape:
+        raise ValueError(
+            f"'mask' must be bool of shape [num_nodes] = {list(y.shape)}, got {mask.dtype} of shape {list(mask.shape)}"
+        )
     y = y.long()
     target = F.one_hot(torch.where(mask, y, 0), num_classes).to(x.dtype)
     part = deal_folds(y, mask, _FOLDS, seed=0)

@@ -48,7 +48,7 @@ class GraphTrainer:
     what network and energy say of the labels that they did not know tells how far each is trusted, :math:`w`
     (:func:`~tg_crepe.inference.pool.trust_opinions`). Where one of them is bad, its exponent is near zero. The energy
     gets the networks' probabilities as its ``prior``: of a labelled node those of the network that did not know it, of
-    the others the mean of all (:func:`~tg_crepe.training.out_of_fold.out_of_fold`).
+    the others the mean of all (:func:`~tg_crepe.inference.out_of_fold.out_of_fold`).
 
     .. code-block:: python
 
