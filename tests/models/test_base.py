@@ -621,3 +621,18 @@ def test_data_without_labels_mask_or_graph_is_refused(model):
         with pytest.raises(ValueError, match=message):
             model(broken)
         assert "pseudo_y" not in broken
+
+
+@pytest.mark.parametrize("largest", [2_000_000_000, 50_000])
+def test_huge_gaps_between_class_ids_are_one_line_before_any_work(largest):
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    y = torch.tensor([0, -1, -1, largest])
+    with pytest.raises(ValueError, match=rf"got the class {largest} and 2 class\(es\) in all; .*return_inverse") as error:
+        LGC().propagate(y, edge_index)
+    assert "\n" not in str(error.value)
+
+
+def test_more_classes_than_the_memory_holds_are_one_line():
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match="'num_classes' must fit the memory, got 1000000000000 for 4 nodes"):
+        LGC().propagate(torch.tensor([0, -1, -1, 1]), edge_index, num_classes=10**12)

@@ -13,8 +13,8 @@ from tg_crepe.graph.components import connected_components, shared_components
 from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency, sparse_csr
 
 #: The smallest weight of a model's graph beside the largest, as an exponent of two: sums, products and quotients of a
-#: few such numbers stay in the range of the type, which ends at 2^-126 and 2^-1022.
-_LEAST = {torch.float32: -60, torch.float64: -300}
+#: few such numbers stay in the range of the type, and solvers that know 24 and 53 bits do not crawl behind the rest.
+_LEAST = {torch.float32: -60, torch.float64: -100}
 
 #: Graphs whose largest weight is within this exponent of two are left as they are: class functions and energies that
 #: have the unit of the weights stay in it.
@@ -219,7 +219,7 @@ class CanonicalGraph:
 
         Where the largest weight is not within :math:`2^{\pm 30}`, all are divided by a power of two that brings it into
         :math:`(1/2, 1]`: no bit of a mantissa changes, and no answer that is free of scale. What is smaller than
-        :math:`2^{-60}` of the largest (:math:`2^{-300}` in double precision) becomes that: it keeps its nodes
+        :math:`2^{-60}` of the largest (:math:`2^{-100}` in double precision) becomes that: it keeps its nodes
         connected, and weighs nothing beside larger ones.
         """
         weight, unit = self.edge_weight, self.unit_exponent

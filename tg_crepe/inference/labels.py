@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +9,9 @@ from torch import Tensor
 from tg_crepe._checks import check_count, check_mask, check_tensor, first_indices
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.typing import OptTensor
+
+#: Class ids may have gaps: so many ids for each class that has a label, and these besides.
+_GAPS, _FEW = 100, 1000
 
 
 @dataclass(frozen=True)
@@ -94,15 +98,32 @@ def _classes(y: Tensor, chosen: OptTensor, num_classes: int | None) -> Labels:
     largest = int(y.max())
     if num_classes is None:
         num_classes = max(largest + 1, 1)
+        present = y[chosen].unique().numel()
+        if num_classes > _GAPS * present + _FEW:
+            raise ValueError(
+                f"'y' must number the classes without huge gaps, got the class {largest} and {present} class(es) in "
+                "all; classes, y = torch.unique(y, return_inverse=True) numbers them, num_classes= insists"
+            )
     elif largest >= num_classes:
         bad = y >= num_classes
         raise ValueError(
             f"'y' must be below num_classes = {num_classes} where 'mask' is True, got {int(y[bad][0])} at node(s) "
             f"{first_indices(bad)}"
         )
+    _check_memory(y.numel(), num_classes)
     own = y.unsqueeze(1) == torch.arange(num_classes, device=y.device)
     sign = torch.where(chosen.unsqueeze(1), own.to(torch.int8) * 2 - 1, 0).to(torch.int8)
     return Labels(sign, chosen, multi_label=False)
+
+
+def _check_memory(num_nodes: int, num_classes: int) -> None:
+    """Raise where a table of probabilities alone would not fit the memory of the machine."""
+    size = 4 * num_nodes * num_classes
+    if size > 2**31 and hasattr(os, "sysconf") and size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise ValueError(
+            f"'num_classes' must fit the memory, got {num_classes} for {num_nodes} nodes: {size / 2**30:.0f} GiB for "
+            "the probabilities alone"
+        )
 
 
 def _findings(y: Tensor, chosen: OptTensor, num_classes: int | None) -> Labels:

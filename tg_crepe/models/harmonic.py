@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
@@ -9,7 +10,8 @@ from tg_crepe.inference.rate import bounded_rate, screening_rate
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.lgc import scores
-from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
+from tg_crepe.solvers.banded import PATIENCE, BandedSystem
+from tg_crepe.solvers.conjugate_gradient import CGResult, conjugate_gradient
 
 
 @functional_transform("harmonic")
@@ -90,6 +92,36 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
 
     rhs = free * label_weight * graph.multiply(fixed)
     result = conjugate_gradient(
-        operator, rhs, diagonal, tol=tol, max_iterations=10_000, communicator=graph.communicator
+        operator, rhs, diagonal, tol=tol, max_iterations=PATIENCE, communicator=graph.communicator
     )
+    if result.status != "converged":
+        exact = _solve_directly(task, diagonal, known, rhs)
+        if exact is not None:
+            residual = (rhs - operator(exact)).norm(dim=0) / rhs.norm(dim=0).clamp(min=torch.finfo(rhs.dtype).tiny)
+            result = CGResult(exact, residual, result.iterations, "converged")
+        else:
+            result = conjugate_gradient(
+                operator, rhs, diagonal, tol=tol, max_iterations=5_000, x0=result.x, communicator=graph.communicator
+            )
     return Solution(*scores(fixed + free * result.x, task), result.trace, result.status)
+
+
+def _solve_directly(task: LabelTask, diagonal: Tensor, known: Tensor, rhs: Tensor) -> Tensor | None:
+    """The extension of a long thin graph, where conjugate gradients crawl; :obj:`None` for any other."""
+    system = BandedSystem(task.graph)
+    if not system.fits:
+        return None
+    found = []
+    width = rhs.size(1) // known.size(1)  # columns that share a set of known nodes
+    for number, held in enumerate(known.bool().t()):
+        between = ~held[task.graph.edge_index].any(dim=0)
+        own = diagonal if diagonal.dim() == 1 or diagonal.size(1) == 1 else diagonal[:, number]
+        part = system.solve(
+            torch.where(held, 1.0, own.reshape(-1).double()),
+            task.graph.edge_weight * between,
+            rhs[:, number * width : (number + 1) * width],
+        )
+        if part is None:
+            return None
+        found.append(part)
+    return torch.cat(found, dim=1).to(rhs.dtype)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.sparse import sparse_csr
+from tg_crepe.solvers.banded import PATIENCE, BandedSystem
 from tg_crepe.solvers.conjugate_gradient import conjugate_gradient
 
 
@@ -25,6 +26,7 @@ class ColumnLaplacian:
     def __init__(self, graph: CanonicalGraph, free: Tensor) -> None:
         self.graph = graph
         self.free = free
+        self._band: BandedSystem | None = None  # made where conjugate gradients crawl
         rowptr, col, self._edge = graph.csr_pattern
         device, slots, (num_nodes, num_columns) = col.device, col.numel(), free.shape
         short = torch.int32 if num_columns * max(slots, num_nodes) < 2**31 else torch.long
@@ -36,7 +38,7 @@ class ColumnLaplacian:
         self._to = col
 
     def solve(self, weight: Tensor, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, int]:
-        """Solves all columns by conjugate gradients.
+        """Solves all columns by conjugate gradients; where these crawl and a band can be factorised, directly.
 
         Args:
             weight (torch.Tensor): The edge weights, of shape :obj:`[num_columns, num_edges]`.
@@ -63,9 +65,34 @@ class ColumnLaplacian:
         def operator(x: Tensor) -> Tensor:
             return x - (matrix @ x.t().reshape(-1)).view(num_columns, num_nodes).t()
 
-        scale = scale.t()
-        result = conjugate_gradient(operator, scale * rhs, tol=tol, max_iterations=max_iterations)
-        return scale * result.x, result.iterations
+        right = scale.t() * rhs
+        if self._band is None:
+            result = conjugate_gradient(operator, right, tol=tol, max_iterations=min(PATIENCE, max_iterations))
+            if result.status == "converged" or max_iterations <= PATIENCE:
+                return scale.t() * result.x, result.iterations
+            self._band = BandedSystem(self.graph)
+        exact = self._solve_directly(weight, scale, right)
+        if exact is not None:
+            return scale.t() * exact, 1
+        # What a factorisation finds singular no number of iterations solves.
+        limit = min(PATIENCE, max_iterations) if self._band.fits else max_iterations
+        result = conjugate_gradient(operator, right, tol=tol, max_iterations=limit)
+        return scale.t() * result.x, result.iterations
+
+    def _solve_directly(self, weight: Tensor, scale: Tensor, rhs: Tensor) -> Tensor | None:
+        """The scaled systems of a long thin graph; :obj:`None` for any other."""
+        if self._band is None or not self._band.fits:
+            return None
+        first, second = self.graph.edge_index
+        columns = []
+        for column, root in enumerate(scale):
+            found = self._band.solve(
+                torch.ones_like(root), weight[column] * root[first] * root[second], rhs[:, column : column + 1]
+            )
+            if found is None:
+                return None
+            columns.append(found)
+        return torch.cat(columns, dim=1).to(rhs.dtype)
 
     def _inverse_root_of_diagonal(self, weight: Tensor) -> Tensor:
         """One over the root of the diagonal at free nodes, 0 elsewhere, of shape :obj:`[num_columns, num_nodes]`."""
