@@ -16,6 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+#: Bytes from which on a file is asked what it unfolds to.
+_LARGE = 1 << 30
+
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
@@ -140,14 +143,32 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
     return table
 
 
+def check_unfolded(path: Path) -> None:
+    """Raise where a zip file (.npz, .pt) claims to unfold to gigabytes, and to far more than real data would: deflate
+    makes a thousandth of zeros, and of real arrays a third."""
+    if not zipfile.is_zipfile(path):
+        return
+    try:
+        with zipfile.ZipFile(path) as file:
+            unfolded = sum(part.file_size for part in file.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return  # its reader will say what is wrong
+    if unfolded > _LARGE and unfolded > 20 * path.stat().st_size:
+        raise damaged_file(
+            path,
+            f"{path.stat().st_size / 2**20:,.1f} MB would unfold to {unfolded / 2**30:,.1f} GB; save it uncompressed",
+        )
+
+
 def read_arrays(path: Path, required: Iterable[str]) -> dict[str, np.ndarray]:
     """All arrays of a .npz file; nothing is unpickled, and the checksums inside the file are tested by reading it."""
     if not zipfile.is_zipfile(path):
         raise damaged_file(path, "it is not a whole .npz file; it is damaged or half downloaded")
+    check_unfolded(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         raise damaged_file(path, f"an array in it cannot be read ({error})") from error
     absent = [name for name in required if name not in arrays]
     if absent:

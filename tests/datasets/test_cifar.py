@@ -83,3 +83,26 @@ def test_a_pickle_that_would_run_code_does_not(cifar10_root, tmp_path):
     with pytest.raises(ValueError, match=r"data_batch_1' cannot be used: .*open' does not belong there"):
         load_cifar10(cifar10_root, verify=False)
     assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize("kind", ["object", "int64", "S8", "u1,u1"])
+def test_an_array_of_another_dtype_is_refused_before_it_is_filled(tmp_path, kind):
+
+    from tg_crepe.datasets._cifar import read_batch
+
+    content = {"data": np.zeros((2, 3072), dtype=kind), "labels": [0, 1]}
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(ValueError, match=r"not a whole CIFAR pickle \((the dtype|an array)"):
+        read_batch(tmp_path / "data_batch_1", "labels", 10)
+
+
+def test_a_shape_that_its_bytes_do_not_fill_is_refused(tmp_path):
+
+    from tg_crepe.datasets._cifar import read_batch
+
+    whole = pickle.dumps({"data": np.zeros((2, 3072), dtype=np.uint8), "labels": [0, 1]}, protocol=2)
+    changed = whole.replace(b"K\x02M\x00\x0c", b"K\x63M\x00\x0c", 1)
+    assert changed != whole
+    (tmp_path / "data_batch_1").write_bytes(changed)
+    with pytest.raises(ValueError, match=r"an array must be of shape \(count, 3072\)"):
+        read_batch(tmp_path / "data_batch_1", "labels", 10)

@@ -627,7 +627,9 @@ def test_data_without_labels_mask_or_graph_is_refused(model):
 def test_huge_gaps_between_class_ids_are_one_line_before_any_work(largest):
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
     y = torch.tensor([0, -1, -1, largest])
-    with pytest.raises(ValueError, match=rf"got the class {largest} and 2 class\(es\) in all; .*return_inverse") as error:
+    with pytest.raises(
+        ValueError, match=rf"got the class {largest} and 2 class\(es\) in all; .*return_inverse"
+    ) as error:
         LGC().propagate(y, edge_index)
     assert "\n" not in str(error.value)
 

@@ -96,15 +96,21 @@ def _read_pt(path: Path) -> tuple[np.ndarray, Any]:
     x = content.get("x") if isinstance(content, dict) else content
     if not isinstance(x, Tensor) or x.layout != torch.strided:
         raise damaged_file(path, "it must hold a dense tensor, or a dictionary with a tensor 'x' and names 'ids'")
-    return x.detach().cpu().float().numpy(), ids.tolist() if isinstance(ids, Tensor) else ids
+    if x.numel() * x.element_size() > x.untyped_storage().nbytes():
+        raise damaged_file(path, f"its tensor of shape {list(x.shape)} is made of fewer numbers than it shows")
+    ids = ids.tolist() if isinstance(ids, Tensor) else ids
+    if ids is not None and not (isinstance(ids, list | tuple) and all(isinstance(name, str | int) for name in ids)):
+        raise damaged_file(path, f"'ids' must be a list of names, got {type(ids).__name__}")
+    return x.detach().cpu().float().numpy(), ids
 
 
 def _load_weights(path: Path) -> Any:
     """What ``torch.save`` has written, tensors and plain values alone."""
     import torch
 
-    from tg_crepe._files import damaged_file
+    from tg_crepe._files import check_unfolded, damaged_file
 
+    check_unfolded(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,13 @@ from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 
 
-def check_output(path: Path, force: bool, endings: Sequence[str]) -> None:
-    """Refuses, before any work, a file of another kind, one that is there, or one that cannot be written."""
-    hint = "'--out'"
+def check_output(
+    path: Path, force: bool, endings: Sequence[str], inputs: Iterable[Path | None] = (), hint: str = "'--out'"
+) -> None:
+    """Refuses, before any work, a file of another kind, one that is there, or one that cannot be written.
+
+    An input is never replaced, nor is a file of a run that is read: ``force`` is for what a command has made.
+    """
     if path.suffix.lower() not in endings:
         raise typer.BadParameter(f"{path} must end in {' or '.join(endings)}", param_hint=hint)
     if path.is_dir():
@@ -27,8 +31,20 @@ def check_output(path: Path, force: bool, endings: Sequence[str]) -> None:
         raise typer.BadParameter(f"the folder {path.absolute().parent} does not exist", param_hint=hint)
     if not os.access(path.absolute().parent, os.W_OK):
         raise typer.BadParameter(f"the folder {path.absolute().parent} cannot be written", param_hint=hint)
+    for given in inputs:
+        if given is not None and _is_part_of(path, given):
+            raise typer.BadParameter(f"{path} is read by this command and is never replaced", param_hint=hint)
     if path.exists() and not force:
         raise typer.BadParameter(f"{path} exists; --force replaces it", param_hint=hint)
+
+
+def _is_part_of(path: Path, given: Path) -> bool:
+    """Whether a file is an input, by whatever name, or a file of a run that is one."""
+    from tg_crepe.runs.folder import RUN_FILES
+
+    if not path.exists() or not given.exists():
+        return False
+    return path.samefile(given) or (path.name in RUN_FILES and path.parent.samefile(given))
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:

@@ -48,7 +48,7 @@ def embed(
 
     Example: tg-crepe embed questions.csv --text question -o features.npz
     """
-    _check(out, force)
+    _check(out, force, source)
     options = EmbedOptions(model, weights, text, size, batch_size, device, precision, skip_bad)
     from tg_crepe.embed import embed_to_file
 
@@ -75,7 +75,7 @@ def embed(
     typer.echo(f"written: {out}")
 
 
-def _check(out: Path, force: bool) -> None:
+def _check(out: Path, force: bool, source: Path) -> None:
     """Says which model a file was made with that would be replaced."""
     if out.is_file() and not force:
         from tg_crepe.embed.file import read_note
@@ -85,4 +85,4 @@ def _check(out: Path, force: bool) -> None:
             raise typer.BadParameter(
                 f"{out} exists, made with {note['model']}; --force replaces it", param_hint="'--out'"
             )
-    check_output(out, force, (".npz",))
+    check_output(out, force, (".npz",), [source])

@@ -50,7 +50,7 @@ def label_next(
     Example: tg-crepe label-next images --labels labels.csv -n 50 -o to-label.csv
     """
     if out is not None:
-        check_output(out, force, (".csv",))
+        check_output(out, force, (".csv",), [run, *(labels or [])])
     from tg_crepe._checks import check_choice
     from tg_crepe.active import STRATEGIES
     from tg_crepe.cli._propagation import run_of

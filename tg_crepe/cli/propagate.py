@@ -140,19 +140,20 @@ def propagate(
         _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained, prior, head)
         propagate_shards(features, out, name, force, as_json, timeout)
         return
-    check_output(out, force, (".csv", ".parquet"))
+    given = [features, *(labels or []), prior, checkpoint, None if truth is None else Path(truth)]
+    check_output(out, force, (".csv", ".parquet"), given)
     _check_images(features, backbone, checkpoint)
     if prior is not None and not prior.is_file():
         raise FileNotFoundError(f"the table of evidence '{prior}' is missing")
     if report is not None:
-        check_output(report, force, (".html",))
+        check_output(report, force, (".html",), given, "'--report'")
     if truth is not None and run is None and report is None:
         raise typer.BadParameter("true labels are for the report of a run: --run must name it", param_hint="'--truth'")
     from tg_crepe.cli._propagation import GraphOptions, infer, read_node_labels, read_nodes, write_propagation
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
-        check_free(run, force)
+        check_free(run, force, whole=True)
     name, pretrained = which_energy(model, energy)
     options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
     _check_files(features, options, backbone, labels)

@@ -39,7 +39,7 @@ def report(
 
     Example: tg-crepe report images --labels labels.csv -o report.html
     """
-    check_output(out, force, (".html",))
+    check_output(out, force, (".html",), [run, *(labels or [])])
     if importlib.util.find_spec("tg_crepe.report") is None:
         raise ImportError("'tg_crepe.report' is not part of this version; the run's files can be read as they are")
     write_report = importlib.import_module("tg_crepe.report").write_report

@@ -57,4 +57,6 @@ def target_tensor(labels: np.ndarray, count: int, where: str, num_classes: int |
     high = 1 if multi_label else (np.inf if num_classes is None else num_classes - 1)
     if labels.max() > high or (labels.dtype.kind != "u" and labels.astype(np.float64).min() < -1):
         raise damaged_file(where, f"labels must be in [-1, {high}], got {labels.min()} to {labels.max()}")
+    if num_classes is None and not multi_label and labels.max() > 100 * len(np.unique(labels)) + 1000:
+        raise damaged_file(where, f"labels must number the classes without huge gaps, got one of {labels.max()}")
     return torch.from_numpy(labels.astype(np.int64)), multi_label

@@ -26,16 +26,38 @@ def _encode_latin1(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _empty_array(kind: type, shape: tuple[int, ...], code: Any) -> np.ndarray:
-    """What numpy calls _reconstruct: an empty array, to be filled by the pickle."""
-    return np.ndarray.__new__(np.ndarray, shape, np.int8)
+class _PickledType:
+    """What a pickle calls a dtype: unsigned bytes are the one that the images have."""
+
+    def __init__(self, code: object, *_: object) -> None:
+        if code not in ("u1", "|u1", "uint8"):
+            raise pickle.UnpicklingError(f"the dtype {code!r} does not belong there")
+
+    def __setstate__(self, state: object) -> None:
+        """The byte order, which bytes do not have."""
 
 
-_ALLOWED = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
-    ("numpy._core.multiarray", "_reconstruct"): _empty_array,
+class _PickledArray:
+    """What a pickle calls an array; numpy's own would take raw bytes for whatever the pickle says they are."""
+
+    def __init__(self, *_: object) -> None:
+        self.value = np.empty((0, _PIXELS), np.uint8)
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, by_column, raw = state
+        if not isinstance(kind, _PickledType) or by_column or not isinstance(raw, bytes | str):
+            raise pickle.UnpicklingError("an array must be of unsigned bytes, row by row")
+        content = raw.encode("latin-1") if isinstance(raw, str) else raw
+        if len(shape) != 2 or shape[1] != _PIXELS or shape[0] * shape[1] != len(content):
+            raise pickle.UnpicklingError(f"an array must be of shape (count, {_PIXELS}), got {shape}")
+        self.value = np.frombuffer(content, np.uint8).reshape(shape)
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _PickledArray,
+    ("numpy", "dtype"): _PickledType,
+    ("numpy.core.multiarray", "_reconstruct"): _PickledArray,
+    ("numpy._core.multiarray", "_reconstruct"): _PickledArray,
     ("_codecs", "encode"): _encode_latin1,
 }
 
@@ -72,9 +94,9 @@ def read_batch(path: Path, label_key: str, num_classes: int) -> tuple[Tensor, Te
     """Images of shape [count, 3, 32, 32] and classes of shape [count]; a row holds red, then green, then blue."""
     content = _read_pickle(path, ("data", label_key))
     data, labels = content["data"], content[label_key]
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != _PIXELS:
-        got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise damaged_file(path, f"'data' must be uint8 of shape (count, {_PIXELS}), got {got}")
+    if not isinstance(data, _PickledArray):
+        raise damaged_file(path, f"'data' must be uint8 of shape (count, {_PIXELS}), got {type(data).__name__}")
+    data = data.value
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
         raise damaged_file(path, f"'{label_key}' must be a list of {len(data)} integers")
     targets, _ = target_tensor(np.array(labels), len(data), str(path), num_classes)

@@ -19,13 +19,15 @@ import numpy as np
 
 from tg_crepe import __version__
 from tg_crepe._files import atomic_file, atomic_folder, damaged_file, read_arrays, read_text
+from tg_crepe.runs.check_arrays import check_graph, check_info, check_kept, check_result
 from tg_crepe.runs.command_line import current_command_line
 
 #: The layout of the folder; a reader refuses a folder of another one.
 FORMAT = 1
 
 _INFO = "run.json"
-_FILES = (_INFO, "trace.csv", "metrics.csv", "result.npz", "graph.npz", "thumbnails.npz", "snippets.npz")
+#: The files that a run may have.
+RUN_FILES = (_INFO, "trace.csv", "metrics.csv", "result.npz", "graph.npz", "thumbnails.npz", "snippets.npz")
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "numba", "scikit-learn")
 
 #: A cell of a table: what was not measured is None.
@@ -117,7 +119,7 @@ class RunFolder:
         folder = Path(path)
         check_free(folder, force)
         folder.mkdir(parents=True, exist_ok=True)
-        for name in _FILES:
+        for name in RUN_FILES:
             (folder / name).unlink(missing_ok=True)
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
         run = cls(folder)
@@ -152,10 +154,13 @@ class RunFolder:
             info = json.loads(read_text(path))
         except json.JSONDecodeError as error:
             raise damaged_file(path, f"it is not whole JSON ({error.msg} in line {error.lineno})") from error
+        except (RecursionError, ValueError) as error:
+            raise damaged_file(path, "it is nested too deeply, or holds a number that is too long") from error
         if not isinstance(info, dict) or info.get("program") != "tg-crepe":
             raise damaged_file(path, "it was not written by tg-crepe")
         if info.get("format") != FORMAT:
             raise damaged_file(path, f"its format is {info.get('format')!r}, this version reads {FORMAT}")
+        check_info(path, info)
         return info
 
     def finish(self, status: str, **facts: object) -> None:
@@ -201,16 +206,7 @@ class RunFolder:
         arrays = self._read_arrays(
             "result.npz", [field.name for field in fields(RunResult) if field.default is MISSING]
         )
-        path, rows, classes = self.path / "result.npz", len(arrays["ids"]), len(arrays["class_names"])
-        expected = {"prob": (rows, classes), "certainty": (rows,), "reached": (rows,), "labelled": (rows,)}
-        for name, shape in expected.items():
-            if arrays[name].shape != shape:
-                raise damaged_file(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
-        if arrays["label"].shape not in ((rows,), (rows, classes)):
-            raise damaged_file(path, f"'label' must have {rows} rows, got shape {list(arrays['label'].shape)}")
-        for name, shape in {"position": (rows, 2), "truth": arrays["label"].shape}.items():
-            if name in arrays and arrays[name].shape != shape:
-                raise damaged_file(path, f"'{name}' must be of shape {list(shape)}, got {list(arrays[name].shape)}")
+        check_result(self.path / "result.npz", arrays)
         return RunResult(**{name: arrays[name] for name in known if name in arrays})
 
     def write_graph(self, edge_index: Any, edge_weight: Any, num_nodes: int) -> None:
@@ -223,14 +219,8 @@ class RunFolder:
     def read_graph(self) -> tuple[np.ndarray, np.ndarray, int]:
         """The edges in 64-bit integers, their weights and the number of nodes."""
         arrays = self._read_arrays("graph.npz", ("edge_index", "edge_weight", "num_nodes"))
-        edge_index, edge_weight, count = (
-            arrays["edge_index"].astype(np.int64),
-            arrays["edge_weight"],
-            arrays["num_nodes"],
-        )
-        if edge_index.ndim != 2 or edge_index.shape != (2, edge_weight.size) or count.ndim != 0:
-            raise damaged_file(self.path / "graph.npz", f"'edge_index' is of shape {list(edge_index.shape)}")
-        return edge_index, edge_weight, int(count)
+        count = check_graph(self.path / "graph.npz", arrays)
+        return arrays["edge_index"].astype(np.int64), arrays["edge_weight"], count
 
     def write_thumbnails(self, node: Any, images: Any) -> None:
         """Keeps small images of some nodes: bytes of shape :obj:`[num_images, channels, height, width]`."""
@@ -239,6 +229,7 @@ class RunFolder:
     def read_thumbnails(self) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that have an image, and their images."""
         arrays = self._read_arrays("thumbnails.npz", ("node", "images"))
+        check_kept(self.path / "thumbnails.npz", arrays, "images")
         return arrays["node"], arrays["images"]
 
     def write_snippets(self, node: Any, text: Sequence[str]) -> None:
@@ -248,6 +239,7 @@ class RunFolder:
     def read_snippets(self) -> tuple[np.ndarray, np.ndarray]:
         """The nodes that have a text, and the beginnings of their texts."""
         arrays = self._read_arrays("snippets.npz", ("node", "text"))
+        check_kept(self.path / "snippets.npz", arrays, "text")
         return arrays["node"], arrays["text"]
 
     def has(self, name: str) -> bool:
@@ -311,13 +303,16 @@ def stage_run(
     The arguments are those of :meth:`RunFolder.create`. For short runs: a long one that can be resumed lives under its
     own name from the start.
     """
-    check_free(Path(path), force)
+    check_free(Path(path), force, whole=True)
     with atomic_folder(Path(path)) as unfinished:
         yield RunFolder.create(unfinished, command, settings, seed)
 
 
-def check_free(folder: Path, force: bool) -> None:
-    """Raise unless a run may be written to ``folder``: not there, empty, or with ``force`` an earlier run."""
+def check_free(folder: Path, force: bool, whole: bool = False) -> None:
+    """Raise unless a run may be written to ``folder``: not there, empty, or with ``force`` an earlier run.
+
+    Where the folder is replaced as a ``whole``, nothing else may be in it.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -329,6 +324,11 @@ def check_free(folder: Path, force: bool) -> None:
         raise FileExistsError(f"'{folder}' is not empty and not a run of tg-crepe; it is left alone")
     if not force:
         raise FileExistsError(f"'{folder}' holds an earlier run; --force replaces it")
+    own = {*RUN_FILES, "checkpoint", "tensorboard", "metrics.jsonl", "final.json"}
+    if whole and (foreign := sorted(name for name in found - own if not name.startswith("."))):
+        raise FileExistsError(
+            f"'{folder}' holds '{foreign[0]}', which is none of a run's own files; move it away first"
+        )
     RunFolder.open(folder)  # somebody else's run.json is not ours to remove
 
 

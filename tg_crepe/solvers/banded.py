@@ -14,7 +14,7 @@ _MOST_ENTRIES, _MOST_WORK = 3e7, 1e10
 
 
 class BandedSystem:
-    r"""Direct solves of :math:`(\operatorname{diag}(a) - W) x = b` on a long thin graph, symmetric and positive definite.
+    r"""Direct solves of :math:`(\operatorname{diag}(a) - W) x = b` on a long thin graph, positive definite.
 
     In the reverse Cuthill–McKee order all entries lie within a band around the diagonal, which the Cholesky
     factorisation keeps: :math:`n b^2` multiplications for :math:`n` nodes and a band of :math:`b`, 1 for a path. These
