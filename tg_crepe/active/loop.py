@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice
@@ -34,9 +33,8 @@ class LabelLoop:
         strategy (str, optional): See :func:`label_next`. (default: :obj:`"coverage"`)
         num_classes (int, optional): The number of classes, where not all of them have a label yet.
             (default: :obj:`None`)
-        warm_start (bool, optional): Whether a propagation starts from the last one (models that iterate). CREPE's
-            flow is short and stays near its start, so that new labels have too little effect; see
-            ``benchmarks/label_next.py --warm``. (default: :obj:`False`)
+        warm_start (bool, optional): Whether a propagation goes on from the last one where answers are few beside the
+            labels that there are (``start`` of :meth:`~tg_crepe.EnergyModel.propagate`). (default: :obj:`True`)
         seed (int, optional): The seed of the strategy :obj:`"random"`. (default: :obj:`0`)
     """
 
@@ -49,7 +47,7 @@ class LabelLoop:
         model: EnergyModel | None = None,
         strategy: str = "coverage",
         num_classes: int | None = None,
-        warm_start: bool = False,
+        warm_start: bool = True,
         seed: int = 0,
     ) -> None:
         check_choice("strategy", strategy, STRATEGIES)
@@ -94,15 +92,11 @@ class LabelLoop:
         """
         self.y[nodes] = labels.to(self.y.dtype)
         self.mask[nodes] = True
-        self.result = self._propagate(self.result.u if self.warm_start else None)
+        self.result = self._propagate(self.result if self.warm_start else None)
         return self.result
 
-    def _propagate(self, u0: OptTensor) -> PropagationResult:
-        if u0 is not None and not (bool(u0.any()) and torch.isfinite(u0).all()):
-            u0 = None
-        if u0 is not None and not self.multi_label and int(self.y[self.mask].max()) >= u0.size(1):
-            u0 = None  # a class that was not there yet
-        return self.model.propagate(self.y, self.graph, self.mask, None, self.num_classes, u0)
+    def _propagate(self, start: PropagationResult | None) -> PropagationResult:
+        return self.model.propagate(self.y, self.graph, self.mask, None, self.num_classes, start=start)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({int(self.mask.sum())} labelled, strategy={self.strategy!r})"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,6 +45,10 @@ class PropagationResult:
             the edges: 0 where it was ignored; :obj:`None` where none was given.
         moments (FlowMoments, optional): The class functions of some nodes along the flow, where they were asked for and
             there is a flow of known length.
+        continued (bool): Whether the call went on from an earlier result (``start`` of
+            :meth:`~tg_crepe.EnergyModel.propagate`).
+        continuation (object, optional): What a next call on the same prepared graph may go on from, about as large as
+            the dual of the flow; :obj:`None` on other graphs.
     """
 
     u: Tensor
@@ -58,6 +62,8 @@ class PropagationResult:
     expected_error: ExpectedError | None = None
     prior_trust: float | None = None
     moments: FlowMoments | None = None
+    continued: bool = False
+    continuation: Any = field(default=None, repr=False, compare=False)
 
     def to_pandas(self, ids: Sequence[Any] | None = None, class_names: Sequence[str] | None = None) -> pd.DataFrame:
         r"""One row per node, in the columns of ``tg-crepe propagate``.
@@ -140,6 +146,7 @@ def write_solution(result: PropagationResult, task: LabelTask, solution: Solutio
     else:
         result.label[nodes] = columns[solution.score.argmax(dim=1)]
     result.trace, result.status = solution.trace, solution.status
+    result.continuation, result.continued = solution.continuation, solution.continued
     result.expected_error = None if solution.judgement is None else solution.judgement.expected
     moments = None if solution.snapshots is None else solution.snapshots.near(_MOMENTS)
     if moments is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class LabelTask:
         spread_evidence (bool): Whether the evidence of a node speaks for its neighbours too. (default: :obj:`True`)
         hold_evidence (bool): Whether the exponent of the evidence is one in any pool, whatever labels say: the user has
             said how far it goes, or no label can. (default: :obj:`False`)
+        previous (object, optional): What an earlier solution has left as its ``continuation``. (default: :obj:`None`)
+        keep (bool): Whether the solution is to leave one. (default: :obj:`False`)
     """
 
     graph: CanonicalGraph
@@ -46,6 +49,8 @@ class LabelTask:
     evidence: OptTensor = None
     spread_evidence: bool = True
     hold_evidence: bool = False
+    previous: Any = None
+    keep: bool = False
 
     @property
     def spread(self) -> OptTensor:
@@ -107,6 +112,8 @@ class Solution:
         snapshots (Snapshots, optional): What was kept along the flow, where there was one.
         judgement (Judgement, optional): What labels that were left out say of it, where the model has asked them.
         evidence_trust (float): The exponent of the evidence of the task in the scores. (default: :obj:`1.0`)
+        continuation (object, optional): What a call with a few more labels may go on from.
+        continued (bool): Whether it went on from an earlier one. (default: :obj:`False`)
     """
 
     u: Tensor
@@ -117,6 +124,8 @@ class Solution:
     snapshots: Snapshots | None = None
     judgement: Judgement | None = None
     evidence_trust: float = 1.0
+    continuation: Any = None
+    continued: bool = False
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ class EnergyModel(BaseTransform, ABC):
         snapshot_nodes: OptTensor | np.ndarray = None,
         prior: OptTensor | np.ndarray = None,
         spread_prior: bool = True,
+        start: PropagationResult | None = None,
     ) -> PropagationResult:
         r"""Infers pseudo-labels; the first four arguments are in the order of PyG's
         :class:`~torch_geometric.nn.models.LabelPropagation`.
@@ -150,10 +151,16 @@ class EnergyModel(BaseTransform, ABC):
             spread_prior (bool, optional): Whether the evidence of a node speaks for its neighbours too. Not that of a
                 model of the very features that the graph was made of: it errs in whole regions, and its neighbours know
                 nothing that it does not. (default: :obj:`True`)
+            start (PropagationResult, optional): The answer of the same model on the same prepared graph with a few
+                labels fewer (one in 200 at most): CREPE goes on from it, in a fraction of the time and with about the same
+                answer. Where it does not fit, and for other models, the call begins anew; ``result.continued`` says
+                which it was. (default: :obj:`None`)
         """
         labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
-        start = read_array("u0", u0)
-        check_start(start, labels)
+        if start is not None and not isinstance(start, PropagationResult):
+            raise ValueError(f"'start' must be a PropagationResult of an earlier call, got {type(start).__name__}")
+        begin = read_array("u0", u0)
+        check_start(begin, labels)
         evidence = read_array("prior", prior)
         check_prior(evidence, labels)
 
@@ -169,7 +176,7 @@ class EnergyModel(BaseTransform, ABC):
             return graph, notes
 
         kept = read_array("snapshot_nodes", snapshot_nodes)
-        return self.infer(labels, read_graph, start, observers, kept, evidence, spread_prior)
+        return self.infer(labels, read_graph, begin, observers, kept, evidence, spread_prior, start)
 
     def forward(self, data: Data) -> Data:
         """Adds the pseudo-labels to ``data``."""
@@ -198,6 +205,7 @@ class EnergyModel(BaseTransform, ABC):
         snapshot_nodes: OptTensor = None,
         prior: OptTensor = None,
         spread_prior: bool = True,
+        start: PropagationResult | None = None,
     ) -> PropagationResult:
         """Solves on the part of a graph that labels reach, and writes the answer for all nodes.
 
@@ -210,6 +218,7 @@ class EnergyModel(BaseTransform, ABC):
             snapshot_nodes (torch.Tensor, optional): See :meth:`propagate`.
             prior (torch.Tensor, optional): See :meth:`propagate`.
             spread_prior (bool, optional): See :meth:`propagate`.
+            start (PropagationResult, optional): See :meth:`propagate`.
         """
         wait_passively()
         graph, notes = read_graph()
@@ -222,7 +231,13 @@ class EnergyModel(BaseTransform, ABC):
         task, trust = None, None
         if bool(usable.any()):
             task, nodes = _restrict_task(graph, labels, inside, usable, u0)
-            task = replace(task, observers=tuple(observers), snapshot_rows=_rows_of(nodes, snapshot_nodes))
+            task = replace(
+                task,
+                observers=tuple(observers),
+                snapshot_rows=_rows_of(nodes, snapshot_nodes),
+                previous=None if start is None else start.continuation,
+                keep=isinstance(graph, PreparedGraph),
+            )
             several = task.num_classes > 1 or task.multi_label
             if prior is not None and several:
                 task, trust = self._with_evidence(task, prior[nodes], spread_prior)

@@ -17,10 +17,11 @@ from tg_crepe.inference.rate import RATE_FACTORS, bounded_rate, raised_by, scree
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import check_volume, found_volume, normalise_masses, resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
+from tg_crepe.models.crepe.continuation import Continuation, LastStep
 from tg_crepe.models.crepe.decide import decide
 from tg_crepe.models.crepe.pooling import pool_opinions
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.refine import rebalance
+from tg_crepe.models.crepe.refine import rebalance, wanted_volume
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
 from tg_crepe.models.crepe.volumes import SAMPLINGS, VolumePosterior, estimate_volume, random_sample
 from tg_crepe.solvers.backends import BACKENDS
@@ -123,10 +124,15 @@ class CrepePropagation(EnergyModel):
         return cls(recipe or Recipe.paper(), **options)  # type: ignore[arg-type]
 
     def _solve(self, task: LabelTask) -> Solution:
+        if isinstance(task.previous, Continuation) and task.previous.fits(task, self._settings):
+            continued = self._go_on(task, task.previous)
+            if continued is not None:
+                return continued
         clock = self.rate(task)
         rate, part, held = bounded_rate(clock, self.recipe.largest_rate), None, None
+        dealing = RATE_FACTORS[-1] * rate
         if not self._plain(task):
-            part = deal_labels(task, RATE_FACTORS[-1] * rate)
+            part = deal_labels(task, dealing)
         if part is not None:
             held = leave_out(task, [factor * rate for factor in RATE_FACTORS], part)
             weight = weigh_rates(held)
@@ -137,12 +143,46 @@ class CrepePropagation(EnergyModel):
         if task.u0 is not None:
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
         run = partial(self._run, task, clock)
-        solution = run(start)
         if self._plain(task):
-            return solution
+            return run(start)
+        last = LastStep(self.recipe.steps) if self._leaves_continuation(task) else None
+        flow = self._run(task if last is None else replace(task, observers=(*task.observers, last)), clock, start)
+        solution = flow
         if task.u0 is None and self._volume_name != "uniform":
             solution = rebalance(task, solution, run, start, self.recipe)
-        return self.pool(task, solution, diffused, rate, part)
+        pooled = self.pool(task, solution, diffused, rate, part)
+        if last is None or last.u is None or last.dual is None or solution is not flow:
+            return pooled
+        known = replace(task, previous=None)
+        kept = Continuation(self._settings, known, start, clock, rate, dealing, last.u, last.dual)
+        return replace(pooled, continuation=kept)
+
+    def _leaves_continuation(self, task: LabelTask) -> bool:
+        """Whether a call with a few more labels may go on from this one."""
+        return task.keep and task.u0 is None and task.evidence is None and not self.outvote
+
+    def _go_on(self, task: LabelTask, previous: Continuation) -> Solution | None:
+        """The last step of the flow from where it was before, moved by what the new labels change in the start; nothing
+        where the class volumes are out of their bounds then."""
+        recipe = self.recipe
+        start, u = previous.begin(task, recipe.start_tol, 1 / (1 + recipe.start_factor * previous.rate))
+        steps = self.time_steps(previous.clock)
+        assert isinstance(steps, list)  # of a flow of known length
+        result = self.flow(task, replace(start, u=u), steps[-1:], previous.dual)
+        score, rate = self.score(result.u, start, multi_label=False), bounded_rate(previous.clock, recipe.largest_rate)
+        status = result.status if start.status == "converged" else start.status
+        solution = Solution(result.u, score, result.trace, status, rate)
+        if self._volume_name != "uniform" and wanted_volume(score, task, start.volume) is not None:
+            return None
+        # How far the flow is trusted is asked for anew: one label more deals all of them into other parts.
+        part = deal_labels(task, previous.dealing)
+        pooled = self.pool(task, solution, start, previous.rate, part)
+        return replace(pooled, continuation=previous, continued=True)
+
+    @property
+    def _settings(self) -> str:
+        """All settings of the model, to be compared."""
+        return repr(sorted((name, repr(value)) for name, value in vars(self).items()))
 
     def _pools_evidence(self, task: LabelTask) -> bool:
         return not self._plain(task)
@@ -191,7 +231,9 @@ class CrepePropagation(EnergyModel):
             return recipe.time_step
         return geometric_steps(recipe.time / clock, recipe.steps, recipe.growth)
 
-    def flow(self, task: LabelTask, start: Start, time_steps: float | list[float]) -> FlowResult:
+    def flow(
+        self, task: LabelTask, start: Start, time_steps: float | list[float], dual: OptTensor = None
+    ) -> FlowResult:
         """The ratio flow from a start."""
         flow = RatioFlow(
             self.normaliser(start),
@@ -204,7 +246,7 @@ class CrepePropagation(EnergyModel):
         )
         resume = find_checkpoint(task.observers, start.graph)
         push = None if task.spread is None else evidence_push(task, start.graph)
-        result = flow(start.u, start.graph, self.constraint(task), observers=task.observers, resume=resume, push=push)
+        result = flow(start.u, start.graph, self.constraint(task), dual, task.observers, resume, push)
         result.dual = result.dual.new_zeros(0)  # the largest array of all, and no longer needed
         return result
 

@@ -30,6 +30,8 @@ class Start:
         status (str): How the solver of the start ended. (default: :obj:`"converged"`)
         support (torch.Tensor, optional): Soft labels of the first diffusion, on the edges as they are, of the shape of
             ``u``. (default: :obj:`None`)
+        diffused (torch.Tensor, optional): The sources as the last diffusion spreads them, of the same shape.
+            (default: :obj:`None`)
     """
 
     u: Tensor
@@ -38,6 +40,7 @@ class Start:
     volume: VolumePosterior
     status: Status = "converged"
     support: OptTensor = None
+    diffused: OptTensor = None
 
 
 def make_start(prob: Tensor, graph: CanonicalGraph, volume: VolumePosterior, task: LabelTask, status: Status) -> Start:
@@ -96,7 +99,7 @@ def diffused_start(
             source = torch.where(task.sources > 0, task.sources * both.to(source.dtype), sources)
         if remaining:
             graph = trust(prob, task, recipe)
-    return replace(make_start(prob, graph, volume, task, status), support=support)
+    return replace(make_start(prob, graph, volume, task, status), support=support, diffused=x)
 
 
 def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
