@@ -329,3 +329,20 @@ def test_tables_that_contradict_each_other_are_refused(table, capsys):
     assert not (table / "none.csv").exists()
     (table / "more.csv").write_text(f"id,label\n{first['id']},{first['label']}\n")  # the same once more is none
     assert propagate(table, "--labels", str(table / "more.csv"), out="some.csv") == 0
+
+
+def test_a_profile_says_where_the_seconds_went_and_they_add_up(table, capsys):
+    assert propagate(table, "--profile") == 0
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[0].split() == ["seconds", "processor"]
+    spent = {line[:-20].strip(): [float(number) for number in line.split()[-2:]] for line in lines[1:]}
+    stages = ["imports and checks", "reading", "graph of the nearest neighbours", "linear head"]
+    assert list(spent) == [*stages, "pseudo-labels by CrepePropagation", "writing", "the rest", "all"]
+    for column in range(2):
+        parts = sum(numbers[column] for name, numbers in spent.items() if name != "all")
+        assert parts == pytest.approx(spent["all"][column], abs=0.1)
+
+
+def test_a_profile_is_not_for_shards(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text("{}")
+    assert run(["propagate", str(tmp_path), "-o", str(tmp_path / "out"), "--profile"]) == 2

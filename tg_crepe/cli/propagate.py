@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tg_crepe.cli._embedding import EmbedOptions, check_made_with, is_source
 from tg_crepe.cli._options import (
@@ -28,6 +27,7 @@ from tg_crepe.cli._options import (
 )
 from tg_crepe.cli._outputs import check_output, show_json, write_columns
 from tg_crepe.cli._prior import read_prior
+from tg_crepe.cli._profile import Stages
 from tg_crepe.cli._shards import holds_shards, propagate_shards
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def propagate(
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds that a process of several waits for the others.")
     ] = 300,
+    profile: Annotated[bool, typer.Option("--profile", help="Say where the seconds went.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -135,7 +136,10 @@ def propagate(
 
     Example: torchrun --nproc-per-node 2 -m tg_crepe propagate shards -o pseudo
     """
+    stages = Stages(ctx.obj)
     if holds_shards(features):
+        if profile:
+            raise typer.BadParameter("it does not go with a folder of shards", param_hint="'--profile'")
         name, pretrained = which_energy(model, energy)
         _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained, prior, head)
         propagate_shards(features, out, name, force, as_json, timeout)
@@ -162,7 +166,8 @@ def propagate(
     choice = GraphOptions(name, sampling, k, metric, head is not False)
     choice.check()
 
-    progress: Console = ctx.obj
+    progress: Any = stages
+    stages.imported()
     start = time.perf_counter()
     if backbone is not None and checkpoint is not None:
         from tg_crepe.cli._inputs import read_images
@@ -191,6 +196,8 @@ def propagate(
     _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
     if report is not None and not as_json:
         typer.echo(f"page: {report}")
+    if profile:
+        typer.echo(stages.table(), err=True)
     if result.status != "converged":
         raise DidNotConverge
 

@@ -152,7 +152,7 @@ class EnergyModel(BaseTransform, ABC):
                 model of the very features that the graph was made of: it errs in whole regions, and its neighbours know
                 nothing that it does not. (default: :obj:`True`)
             start (PropagationResult, optional): The answer of the same model on the same prepared graph with a few
-                labels fewer (one in 200 at most): CREPE goes on from it, in a fraction of the time and with about the same
+                labels fewer (one in 200 at most): CREPE goes on from it, in a third of the time and with about the same
                 answer. Where it does not fit, and for other models, the call begins anew; ``result.continued`` says
                 which it was. (default: :obj:`None`)
         """
