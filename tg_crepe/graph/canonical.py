@@ -196,6 +196,10 @@ class CanonicalGraph:
         """The product of the weight matrix with ``x`` of shape :obj:`[num_nodes, num_columns]`."""
         return self._product @ x
 
+    def add_product(self, add: Tensor, x: Tensor, alpha: Tensor | float) -> Tensor:
+        r""":math:`M + \alpha W X` in one pass, with ``add`` of the shape of ``x``, as in :meth:`multiply`."""
+        return self._product.addmm(add, x, alpha=float(alpha))
+
     @cached_property
     def _product(self) -> SharedMatrix:
         return SharedMatrix(self.adjacency, self)

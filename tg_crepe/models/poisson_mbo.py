@@ -62,13 +62,14 @@ class PoissonMBO(EnergyModel):
         # In units of the largest weight, which is about one in the paper: the labels are free of scale.
         push = self.fidelity * 2.0**graph.unit_exponent * poisson_source(task).to(task.sign.dtype)
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
+        keep, push = 1 - step * degree, step * push  # u − δ (L u − μ b) = (1 − δ d) u + δ W u + δ μ b
         score, _ = match_volumes(solve_poisson(task).score, task, volume)
         state, trace = _threshold(score, task), Trace()
         status: Status = "step_limit"
         for number in range(1, self.max_steps + 1):
             u = state
             for _ in range(self.inner_steps):
-                u = u + step * (graph.multiply(u) - degree * u + push)
+                u = graph.add_product(torch.addcmul(push, keep, u), u, step)
             score, missed = match_volumes(u, task, volume)
             before, state = state, _threshold(score, task)
             changed = int(communicator.sum((state != before).any(dim=1).sum()))
