@@ -12,13 +12,13 @@ compared with that of a run that was left alone.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ from tg_crepe.datasets import load_cifar10_subset
 from tg_crepe.embed import embed, get_encoder
 
 #: Images that loop and command take in turn.
-TURN = 512
+TURN = 256
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -55,13 +55,14 @@ def write_folder(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-def compare_with_loop(paths: list[Path], options: argparse.Namespace) -> tuple[float, float, float]:
-    """Images a second of a bare loop and of the command, and the largest difference of their features."""
+def compare_with_loop(paths: list[Path], options: argparse.Namespace) -> tuple[list[Turn], float]:
+    """A bare loop and the command on the same images in turns, and the largest difference of their features."""
     encoder = get_encoder(options.model, size=options.size)
-    seconds, difference = {"loop": 0.0, "embed": 0.0}, 0.0
+    encoder.encode([encoder.prepare(Image.open(path).convert("RGB")) for path in paths[:8]])  # what is made once
+    turns, difference = [], 0.0
     for turn in range(options.turns):
         part = paths[turn * TURN : (turn + 1) * TURN]
-        start = time.perf_counter()
+        start = clocks()
         rows = []
         with torch.inference_mode():
             for first in range(0, len(part), encoder.batch_size):
@@ -69,13 +70,39 @@ def compare_with_loop(paths: list[Path], options: argparse.Namespace) -> tuple[f
                     encoder.transform(Image.open(path).convert("RGB")) for path in part[first:][: encoder.batch_size]
                 ]
                 rows.append(encoder.network(torch.stack(batch).to(memory_format=torch.channels_last)))
-        middle = time.perf_counter()
+        middle = clocks()
         x = embed([str(path) for path in part], encoder).x
-        seconds["loop"] += middle - start
-        seconds["embed"] += time.perf_counter() - middle
+        end = clocks()
+        turns.append(Turn(len(part), middle - start, end - middle))
         difference = max(difference, float(np.abs(torch.cat(rows).numpy() - x).max()))
-    done = min(options.turns * TURN, len(paths))
-    return done / seconds["loop"], done / seconds["embed"], difference
+    return turns, difference
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Seconds of the clock and of the processor that the loop and the command take for some images."""
+
+    images: int
+    loop: np.ndarray
+    embed: np.ndarray
+
+
+def clocks() -> np.ndarray:
+    """The clock and the processor's time of all threads."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def tell_ratio(turns: list[Turn], clock: int) -> str:
+    """The command's time beside the loop's: the median over the turns, and the range."""
+    ratios = [float(turn.embed[clock] / turn.loop[clock]) for turn in turns]
+    rates = [
+        np.median([turn.images / seconds[clock] for turn in turns for seconds in [getattr(turn, name)]])
+        for name in ("loop", "embed")
+    ]
+    return (
+        f"{np.median(ratios):.2f} of the loop's, {min(ratios):.2f} to {max(ratios):.2f} in {len(turns)} turns "
+        f"({rates[1]:.1f} and {rates[0]:.1f} images a second)"
+    )
 
 
 def run_embed(folder: Path, out: Path, options: argparse.Namespace, kill_after: float | None = None) -> bool:
@@ -96,27 +123,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "images")
         paths = write_folder(folder, options.count)
-        loop, ours, difference = compare_with_loop(paths, options)
+        turns, difference = compare_with_loop(paths, options)
         start = time.perf_counter()
         assert run_embed(folder, Path(place, "whole.npz"), options), "the command failed"
         seconds, usage = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-        draw, ended = random.Random(0), 0
+        draw, blocks = random.Random(0), []
         for _ in range(options.kills):
-            ended += run_embed(
-                folder, Path(place, "killed.npz"), options, kill_after=draw.uniform(0.2, 0.9) * seconds / 2
-            )
-        assert run_embed(folder, Path(place, "killed.npz"), options) or ended
+            after = draw.uniform(0.1, 0.7) * seconds
+            assert not run_embed(folder, Path(place, "killed.npz"), options, kill_after=after), "it was not killed"
+            blocks.append(len(list(Path(place, ".killed.npz.blocks").glob("0*.npz"))))
+        assert run_embed(folder, Path(place, "killed.npz"), options), "the command failed"
         same = Path(place, "killed.npz").read_bytes() == Path(place, "whole.npz").read_bytes()
     rows = [
         f"| images | {len(paths):,} PNG files of 32 x 32, {options.model} at {options.size} pixels |",
         f"| whole command | {seconds / 60:.1f} minutes, {usage.ru_utime / 60:.1f} of a core's |",
         f"| memory at most | {usage.ru_maxrss / 1024:.0f} MB |",
-        f"| bare loop | {loop:.1f} images a second |",
-        f"| the same by `embed` | {ours:.1f} images a second, {loop / ours:.2f} of the loop's time |",
+        f"| time of `embed` beside a bare loop | {tell_ratio(turns, 0)} |",
+        f"| its processor time | {tell_ratio(turns, 1)} |",
         f"| largest difference of a feature | {difference:.1e} |",
         f"| killed {options.kills} times and resumed | {'the same bytes' if same else 'ANOTHER FILE'} |",
+        f"| whole blocks of 512 images after each kill | {', '.join(map(str, blocks))} |",
     ]
-    text = "\n".join(["# From files to features", "", f"`python benchmarks/embedding.py`, {os.cpu_count()} cores", ""])
+    command = " ".join(["python benchmarks/embedding.py", *sys.argv[1:]])
+    text = "\n".join(["# From files to features", "", f"`{command}`; {machine.describe()}.", ""])
     text += "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n"
     print(text)
     machine.write_text(text, options.out / "embedding.md")
