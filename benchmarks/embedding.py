@@ -33,6 +33,9 @@ from tg_crepe.embed import embed, get_encoder
 #: Images that loop and command take in turn.
 TURN = 256
 
+#: Images of a block of the command.
+BLOCK = 512
+
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,27 +98,33 @@ def clocks() -> np.ndarray:
 def tell_ratio(turns: list[Turn], clock: int) -> str:
     """The command's time beside the loop's: the median over the turns, and the range."""
     ratios = [float(turn.embed[clock] / turn.loop[clock]) for turn in turns]
-    rates = [
-        np.median([turn.images / seconds[clock] for turn in turns for seconds in [getattr(turn, name)]])
-        for name in ("loop", "embed")
-    ]
+    rates = [np.median([turn.images / getattr(turn, name)[clock] for turn in turns]) for name in ("loop", "embed")]
     return (
         f"{np.median(ratios):.2f} of the loop's, {min(ratios):.2f} to {max(ratios):.2f} in {len(turns)} turns "
         f"({rates[1]:.1f} and {rates[0]:.1f} images a second)"
     )
 
 
-def run_embed(folder: Path, out: Path, options: argparse.Namespace, kill_after: float | None = None) -> bool:
-    """The command in a process of its own; whether it came to its end."""
+def run_embed(folder: Path, out: Path, options: argparse.Namespace, kill: tuple[float, int] | None = None) -> bool:
+    """The command in a process of its own; whether it came to its end.
+
+    It is killed after some seconds, or when so many blocks are whole: a busy machine may be quicker than it was.
+    """
     line = [sys.executable, "-m", "tg_crepe", "embed", str(folder), "-o", str(out), "--model", options.model]
+    start = time.perf_counter()
     with subprocess.Popen(
         [*line, "--size", str(options.size)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as run:
-        try:
-            return run.wait(kill_after) == 0
-        except subprocess.TimeoutExpired:
-            run.kill()
-            return False
+        while run.poll() is None:
+            if kill is not None and (time.perf_counter() - start > kill[0] or count_blocks(out) >= kill[1]):
+                run.kill()
+            time.sleep(0.02)
+        return run.returncode == 0
+
+
+def count_blocks(out: Path) -> int:
+    """The whole blocks of an embedding that is being made."""
+    return len(list(out.with_name(f".{out.name}.blocks").glob("[0-9]*.npz")))
 
 
 def main() -> None:
@@ -128,12 +137,13 @@ def main() -> None:
         assert run_embed(folder, Path(place, "whole.npz"), options), "the command failed"
         seconds, usage = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         draw, blocks = random.Random(0), []
-        for _ in range(options.kills):
-            after = draw.uniform(0.1, 0.7) * seconds
-            assert not run_embed(folder, Path(place, "killed.npz"), options, kill_after=after), "it was not killed"
-            blocks.append(len(list(Path(place, ".killed.npz.blocks").glob("0*.npz"))))
-        assert run_embed(folder, Path(place, "killed.npz"), options), "the command failed"
-        same = Path(place, "killed.npz").read_bytes() == Path(place, "whole.npz").read_bytes()
+        killed, total = Path(place, "killed.npz"), -(-len(paths) // BLOCK)
+        for turn in range(options.kills):
+            moment = (draw.uniform(0.1, 0.7) * seconds, max(1, round((turn + 1) * total / (options.kills + 1))))
+            assert not run_embed(folder, killed, options, moment), "it was not killed"
+            blocks.append(count_blocks(killed))
+        assert run_embed(folder, killed, options), "the command failed"
+        same = killed.read_bytes() == Path(place, "whole.npz").read_bytes()
     rows = [
         f"| images | {len(paths):,} PNG files of 32 x 32, {options.model} at {options.size} pixels |",
         f"| whole command | {seconds / 60:.1f} minutes, {usage.ru_utime / 60:.1f} of a core's |",
@@ -142,7 +152,7 @@ def main() -> None:
         f"| its processor time | {tell_ratio(turns, 1)} |",
         f"| largest difference of a feature | {difference:.1e} |",
         f"| killed {options.kills} times and resumed | {'the same bytes' if same else 'ANOTHER FILE'} |",
-        f"| whole blocks of 512 images after each kill | {', '.join(map(str, blocks))} |",
+        f"| whole blocks of {BLOCK} images after each kill, of {total} | {', '.join(map(str, blocks))} |",
     ]
     command = " ".join(["python benchmarks/embedding.py", *sys.argv[1:]])
     text = "\n".join(["# From files to features", "", f"`{command}`; {machine.describe()}.", ""])

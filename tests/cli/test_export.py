@@ -41,7 +41,10 @@ LINES = {
     "an unknown tool": (["run", "--to", "excel", "-o", "a.json"], "'--to' must be one of"),
     "another ending": (["run", "--to", "fiftyone", "-o", "b.txt"], "must end in .json"),
     "no run": (["images", "--to", "fiftyone", "-o", "b.json"], "is not a whole run"),
-    "names alone for a tool of images": (["run", "--to", "fiftyone", "-o", "b.json"], "must be images in files"),
+    "names alone for a tool of images": (
+        ["run", "--to", "fiftyone", "-o", "b.json"],
+        "shows images in files",
+    ),
     "other files": (["run", "--to", "fiftyone", "--files", "labels.csv", "-o", "b.json"], "labels.csv' "),
     "an address for a tool without": (["run", "--to", "fiftyone", "--url", "x", "-o", "b.json"], "goes with --to"),
     "a file that is there": (["run", "--to", "label-studio", "-o", "features.npz"], "must end in .json"),

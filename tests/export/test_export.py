@@ -22,6 +22,7 @@ from tg_crepe.export import (
     label_studio_config,
     label_studio_tasks,
 )
+from tg_crepe.export.hugging_face import write_parquet
 from tg_crepe.runs import RunFolder, RunResult
 
 NAMES = ["cat & dog", '<b>"x"</b>']
@@ -102,7 +103,7 @@ def test_fiftyone_finds_every_image_by_its_place(images, texts):
     assert first == {"label": 1, "confidence": 1.0, "attributes": {"given": True}}
     assert second == {"label": 0, "confidence": 0.75, "attributes": {"given": False}}
     assert last is None
-    with pytest.raises(ValueError, match="must be images in files"):
+    with pytest.raises(ValueError, match="FiftyOne shows images in files"):
         fiftyone_labels(texts)
 
 
@@ -117,7 +118,7 @@ def test_a_set_of_hugging_face_has_classes_and_images_and_is_a_source_again(tmp_
     assert found[0]["image"].size == (12, 12)
     again = open_source(found)
     assert (again.ids, again.kind) == (images.ids, "images")
-    found.to_parquet(str(tmp_path / "a.parquet"))
+    write_parquet(images, tmp_path / "a.parquet")
     loaded = datasets.Dataset.from_parquet(str(tmp_path / "a.parquet"), cache_dir=str(tmp_path / "cache"))
     assert loaded.features == found.features
     pytest.importorskip("pyarrow")

@@ -80,11 +80,10 @@ def _read(run: RunFolder, files: Path | None, text: str | None) -> LabelledItems
 def _write(items: LabelledItems, to: str, out: Path, url: str | None) -> None:
     from tg_crepe import export
     from tg_crepe._files import atomic_file
+    from tg_crepe.export.hugging_face import write_parquet
 
     if to == "huggingface":
-        dataset = export.hugging_face_dataset(items)
-        with atomic_file(out) as unfinished:
-            dataset.to_parquet(str(unfinished))
+        write_parquet(items, out)
         return
     content = export.label_studio_tasks(items, url) if to == "label-studio" else export.fiftyone_labels(items)
     with atomic_file(out) as unfinished:

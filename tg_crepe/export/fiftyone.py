@@ -19,7 +19,7 @@ def fiftyone_labels(items: LabelledItems) -> dict[str, Any]:
         items (LabelledItems): Images in files.
     """
     if items.images is None:
-        raise ValueError("'items' must be images in files, which is what FiftyOne shows")
+        raise ValueError("FiftyOne shows images in files: the items must be those of a folder (--files)")
     labels = {
         path.as_posix(): None
         if items.label[place] < 0

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 from tg_crepe.export.items import LabelledItems
 
@@ -34,3 +36,16 @@ def hugging_face_dataset(items: LabelledItems) -> Any:
         "given": library.Value("bool"),
     }
     return library.Dataset.from_dict(columns, features=library.Features(kinds))
+
+
+def write_parquet(items: LabelledItems, path: Path) -> None:
+    """The set as a Parquet file, which ``load_dataset("parquet", data_files=…)`` reads with its classes and images."""
+    dataset, bars = hugging_face_dataset(items), require("datasets.utils", extra="huggingface")
+    hidden = bars.are_progress_bars_disabled()
+    bars.disable_progress_bars()
+    try:
+        with atomic_file(path) as unfinished:
+            dataset.to_parquet(str(unfinished))
+    finally:
+        if not hidden:
+            bars.enable_progress_bars()
