@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from tg_crepe import __version__
 from tg_crepe._files import check_unique, damaged_file
+from tg_crepe._waiting import wait_passively
 from tg_crepe.embed.blocks import Block, BlockFolder
 from tg_crepe.embed.encoder import Encoder
 from tg_crepe.embed.file import Embedding, write_embedding
@@ -193,6 +194,7 @@ def _make_blocks(
     source: Source, encoder: Encoder, skip_bad: bool, folder: BlockFolder | None, done: int = 0
 ) -> Iterator[Block]:
     """All blocks in order, read where they are kept, else made (and kept); ``done`` items are kept."""
+    wait_passively()
     # What was done before says nothing of the rate.
     progress = {"total": len(source), "initial": done, "unit": f" {source.kind}", "disable": None}
     quiet: AbstractContextManager[None] = quiet_pictures() if source.kind == "images" else nullcontext()

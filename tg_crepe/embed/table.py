@@ -78,7 +78,9 @@ def _read(path: Path) -> Any:
 
 def _read_csv(path: Path) -> Any:
     pyarrow, reader = require("pyarrow", extra="cli"), require("pyarrow.csv", extra="cli")
-    header = next(csv.reader(io.StringIO(read_text(path), newline="")), [])
+    header = _check_csv(path, read_text(path))
+    if len(header) == 1 and (marks := [mark for mark in ";\t|" if mark in header[0]]):
+        raise damaged_file(path, f"its columns must be separated by commas, got {marks[0]!r} ('{header[0][:60]}')")
     return reader.read_csv(
         path,
         # A text may be longer than pyarrow's block, and may hold line ends.
@@ -86,6 +88,20 @@ def _read_csv(path: Path) -> Any:
         parse_options=reader.ParseOptions(newlines_in_values=True),
         convert_options=reader.ConvertOptions(column_types={name: pyarrow.string() for name in header}),
     )
+
+
+def _check_csv(path: Path, text: str) -> list[str]:
+    """The header of a whole csv file: pyarrow would take a quote that is never closed for the end of the file."""
+    limit = csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a text may be long
+    try:
+        header: list[str] = []
+        for number, row in enumerate(csv.reader(io.StringIO(text, newline=""), strict=True)):
+            header = row if number == 0 else header
+    except csv.Error as error:
+        raise damaged_file(path, f"it is not a whole csv file ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
+    return header
 
 
 def _pick(path: Path, table: Any, wanted: str | None) -> str:
