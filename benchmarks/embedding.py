@@ -158,7 +158,7 @@ def main() -> None:
         f"| killed {options.kills} times and resumed | {'the same bytes' if same else 'ANOTHER FILE'} |",
         f"| whole blocks of {BLOCK} images after each kill, of {total} | {', '.join(map(str, blocks))} |",
     ]
-    command = " ".join(["python benchmarks/embedding.py", *sys.argv[1:]])
+    command = f"python benchmarks/embedding.py --count {options.count} --turns {options.turns} --kills {options.kills}"
     text = "\n".join(["# From files to features", "", f"`{command}`; {machine.describe()}.", ""])
     text += "\n| | |\n|---|---|\n" + "\n".join(rows) + "\n"
     print(text)

@@ -55,3 +55,18 @@ def test_indices_are_not_modified():
 def test_a_bad_mask_is_refused(mask, message):
     with pytest.raises(ValueError, match=message):
         check_mask(mask, 4)
+
+
+def test_frames_and_series_are_read_as_arrays():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    from tg_crepe import knn_graph
+    from tg_crepe._checks import read_array
+
+    frame = pandas.DataFrame({"a": [0.0, 1.0, 3.0, 7.0], "b": [1.0, 1.0, 2.0, 2.0]})
+    found = read_array("x", frame)
+    assert torch.equal(found, torch.tensor([[0.0, 1.0], [1.0, 1.0], [3.0, 2.0], [7.0, 2.0]], dtype=torch.float64))
+    assert read_array("mask", pandas.Series([True, False])).dtype == torch.bool
+    assert torch.equal(knn_graph(frame, 2, "euclidean")[0], knn_graph(found, 2, "euclidean")[0])
+    assert torch.equal(knn_graph(frame.to_numpy(), 2, "cosine")[0], knn_graph(found, 2, "cosine")[0])
+    with pytest.raises(ValueError, match="'x' must hold numbers"):
+        knn_graph(pandas.DataFrame({"a": ["x", "y"]}), 1)

@@ -53,7 +53,9 @@ def check_homogeneous(data: Any) -> None:
 
 
 def read_array(name: str, value: Any) -> Any:
-    """A NumPy array as a tensor of its own memory; whatever else it is, as it is."""
+    """A NumPy array or a frame or series of pandas as a tensor of its own memory; whatever else it is, as it is."""
+    if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy"):
+        value = value.to_numpy()
     if not isinstance(value, np.ndarray):
         return value
     try:

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor
+from tg_crepe._checks import check_choice, check_count, check_finite_rows, check_positive, check_tensor, read_array
 from tg_crepe.graph.approximate import approximate_neighbors
 from tg_crepe.graph.metric import METRICS, Placement, find_placement, unit_rows
 from tg_crepe.graph.neighbors import BACKENDS as EXACT_BACKENDS
@@ -66,7 +66,8 @@ def knn_graph(
         edge_index, edge_weight = knn_graph(torch.randn(100, 8), k=10)
 
     Args:
-        x (torch.Tensor): The features, of shape :obj:`[num_nodes, num_features]`.
+        x (torch.Tensor): The features, of shape :obj:`[num_nodes, num_features]`; a NumPy array or a pandas frame of
+            floating point numbers will do.
         k (int, optional): The number of neighbours, at most :obj:`num_nodes - 1`. (default: :obj:`20`)
         metric (str or Placement, optional): :obj:`"cosine"`, :obj:`"euclidean"`, :obj:`"auto"` (one of the two, chosen
             from ``x``), or what was chosen before. (default: :obj:`"auto"`)
@@ -89,7 +90,7 @@ def knn_graph(
     """
     check_knn_options(k, metric, backend, kernel, symmetrize, recall)
     check_positive("memory_budget", memory_budget)
-    x = _check_features(x, None if batch is not None else k)
+    x = _check_features(read_array("x", x), None if batch is not None else k)
     if batch is not None:
         _check_batch(batch, x)
     placement = metric if isinstance(metric, Placement) else find_placement(x, metric)
