@@ -248,6 +248,14 @@ def test_a_model_that_gives_no_numbers_is_named():
         embed(["a"], encoder)
 
 
+def test_a_batch_that_a_device_cannot_hold_is_one_line():
+    def function(texts):
+        raise torch.OutOfMemoryError("many lines\nof an allocator")
+
+    with pytest.raises(MemoryError, match=r"7 texts at a time do not fit into the memory of cpu: a smaller batch_size"):
+        embed(["a"], get_encoder(function, kind="texts", batch_size=7))
+
+
 def test_texts_that_are_too_long_are_counted(tmp_path):
     encoder = get_encoder(lambda texts: [[len(text)] for text in texts], kind="texts")
     encoder.count_too_long = lambda items: sum(len(text) > 3 for text in items)

@@ -163,13 +163,16 @@ def _open(source: Any, model: Any, column: str | None, options: dict[str, Any]) 
 
 def _plan(encoder: Encoder) -> dict[str, Any]:
     """What the bits of a row depend on, besides the item."""
+    versions = {"torch": torch.__version__, "numpy": np.__version__}
+    if encoder.kind == "images":
+        versions["pillow"] = version("pillow")
     return {
         "model": encoder.name,
         "encoder": encoder.describe(),
         "batch_size": encoder.batch_size,
         "precision": encoder.precision,
         "device": encoder.device.type,
-        "versions": {"torch": torch.__version__, "numpy": np.__version__},
+        "versions": versions,
     }
 
 
@@ -246,7 +249,7 @@ def _make_block(
                     raise
                 skipped[place] = str(error)
         if items:
-            x = encoder.encode(items).numpy()
+            x = _encode(encoder, items)
             _check_finite(source, encoder, good, x)
             if rows and x.shape[1] != rows[0].shape[1]:
                 raise ValueError(f"'{encoder.name}' must give rows of one length, got {rows[0].shape[1]}, {x.shape[1]}")
@@ -256,6 +259,17 @@ def _make_block(
         bar.update(len(batch))
     x = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
     return Block(x, np.array(places, np.int64), skipped, truncated)
+
+
+def _encode(encoder: Encoder, items: list[Any]) -> np.ndarray:
+    """The rows of a batch; a GPU that it is too large for is one line."""
+    try:
+        return encoder.encode(items).numpy()
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(
+            f"{encoder.batch_size} {encoder.kind} at a time do not fit into the memory of {encoder.device}: a smaller "
+            "batch_size (--batch-size) helps"
+        ) from error
 
 
 def _submit(pool: ThreadPoolExecutor, source: Source, encoder: Encoder, batch: range) -> list[Future[Any]]:
@@ -297,8 +311,6 @@ def _summary(
     }
     plan = _plan(encoder)
     versions = {"tg-crepe": __version__, "python": platform.python_version(), **plan["versions"]}
-    if source.kind == "images":
-        versions["pillow"] = version("pillow")
     made = {**plan, "versions": versions, "asked": asked, "kind": source.kind}
     made |= {"source": {"name": Path(source.name).name, "items": len(source), "fingerprint": source.fingerprint()}}
     return ids, {**made, "skipped": shown, "truncated": sum(block.truncated for block in blocks)}
