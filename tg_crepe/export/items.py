@@ -51,8 +51,6 @@ def items_of_run(run: RunFolder, source: Source | None = None) -> LabelledItems:
     if result.label.ndim != 1:
         raise ValueError(f"'run' must have one class an item, got findings ('{run.path}')")
     ids, names = result.ids.astype(str).tolist(), result.class_names.astype(str).tolist()
-    if len(result.label) and not -1 <= result.label.min() <= result.label.max() < len(names):
-        raise ValueError(f"'run' must have labels of its {len(names)} classes, got {result.label.max()}")
     found = LabelledItems(ids, result.label, result.certainty, result.labelled, names)
     if source is None:
         return found
