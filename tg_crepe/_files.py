@@ -105,20 +105,39 @@ def read_bytes(path: Path) -> bytes:
 
 def read_text(path: Path) -> str:
     """The whole content as text; line ends stay as they are, since cells of a table may hold some."""
+    content = read_bytes(path)
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what spreadsheets call Unicode text
+        try:
+            return content.decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise damaged_file(path, f"it is not whole UTF-16 text ({error.reason})") from error
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise damaged_file(path, f"it is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise damaged_file(
+            path,
+            f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8 (in a spreadsheet: "
+            "CSV UTF-8)",
+        ) from error
 
 
-def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[dict[str, str]]:
+def delimiter_of(header: str) -> str:
+    """What separates the cells of a table: a comma, or a semicolon or tab where its first line has no comma."""
+    return next((mark for mark in ",;\t" if mark in header), ",")
+
+
+def read_table(
+    path: Path, columns: Iterable[str], exact: bool = False, trimmed: list[str] | None = None
+) -> list[dict[str, str]]:
     """Rows of a csv file, cells stripped; raises unless every row fits the header and ``columns`` are there.
 
     An underscore in a column's name counts as a space, and a last column without name or content is dropped: copies
-    of the medical tables differ in both.
+    of the medical tables differ in both. Cells of ``columns`` that had spaces around them are listed in ``trimmed``.
     """
+    text = read_text(path)
+    mark = delimiter_of(text.partition("\n")[0])
     try:
-        rows = list(csv.reader(io.StringIO(read_text(path), newline=""), strict=True))
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark))
     except csv.Error as error:
         raise damaged_file(path, f"it is not a whole csv file ({error})") from error
     if not rows:
@@ -131,6 +150,7 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
     if absent or (exact and extra) or len(set(header)) < len(header):
         expected = "exactly the columns" if exact else "the columns"
         raise damaged_file(path, f"it must have {expected} {', '.join(wanted)}, got {', '.join(header)}")
+    places = [header.index(name) for name in wanted]
     table = []
     for number, row in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in row):
@@ -139,6 +159,8 @@ def read_table(path: Path, columns: Iterable[str], exact: bool = False) -> list[
             row = row[:-1]
         if len(row) != len(header):
             raise damaged_file(path, f"row {number} has {len(row)} cells, the header has {len(header)}")
+        if trimmed is not None:
+            trimmed += [row[place] for place in places if row[place].strip() != row[place]]
         table.append(dict(zip(header, (cell.strip() for cell in row), strict=True)))
     return table
 
@@ -169,6 +191,10 @@ def read_arrays(path: Path, required: Iterable[str]) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
+        if "Object arrays" in str(error):
+            raise damaged_file(
+                path, "it holds Python objects; save names as text: ids=np.array(ids).astype(str)"
+            ) from error
         raise damaged_file(path, f"an array in it cannot be read ({error})") from error
     absent = [name for name in required if name not in arrays]
     if absent:

@@ -89,7 +89,7 @@ LINES = {
         "not a whole .npy",
     ),
     "a damaged npz": (write("x.npz", b"PK\x03\x04"), features("x.npz"), "not a whole .npz"),
-    "an npz without x": (save("x.npz", z=X), features("x.npz"), "must hold the array(s) x"),
+    "an npz of two arrays": (save("x.npz", z=X, v=X), features("x.npz"), "must hold the features as the array 'x'"),
     "a damaged pt": (write("x.pt", b"nothing"), features("x.pt"), "not a whole file of tensors"),
     "a pt of something else": (lambda folder: torch.save([1], folder / "x.pt"), features("x.pt"), "a dense tensor"),
     "an unreadable csv": (write("x.csv", b"id,a\n1,2,3\n"), features("x.csv"), "not a whole csv"),

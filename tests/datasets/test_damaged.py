@@ -197,7 +197,7 @@ CASES = {
         r"test_labels' .*\(4,\).*got \(5, 1\)",
     ),
     "flipped byte": (NPZ, flip_a_byte, "mine.npz' .*(cannot be read|not a whole)"),
-    "pickled array": (NPZ, arrays(labels=np.array([None] * 6)), "mine.npz' .*cannot be read .*allow_pickle"),
+    "pickled array": (NPZ, arrays(labels=np.array([None] * 6)), "mine.npz' .*it holds Python objects"),
     "not a number in images": (NPZ, arrays(images=np.full((6, 8, 8), np.nan)), "mine.npz' .*NaN"),
     "images of any range": (NPZ, arrays(images=np.full((6, 8, 8), 255.0)), r"mine.npz' .*in \[0, 1\], got 255.0"),
     "images of integers": (
@@ -282,7 +282,11 @@ CASES = {
         "must have the columns Image Index, Finding Labels",
     ),
     "half of a table": (CHEST, cut(TABLE), "Data_Entry_2017.csv' .*row . has . cells|stands"),
-    "table that is no text": (CHEST, write(TABLE, b"\xff\xfe\x00"), "Data_Entry_2017.csv' .*not UTF-8 text"),
+    "table that is no text": (
+        CHEST,
+        write(TABLE, b"\xff\xfe\x00"),
+        "Data_Entry_2017.csv' .*not (UTF-8|whole UTF-16) text",
+    ),
     "empty table": (CHEST, write(TABLE, b""), "Data_Entry_2017.csv' .*it is empty"),
     # CBIS-DDSM
     "missing one of four tables": (
@@ -358,14 +362,9 @@ CASES = {
     "table names no image": (
         FLAT,
         append("labels.csv", "9.png,1\n"),
-        "labels.csv' .*no image for 1 of its rows, the first is '9.png'",
+        "labels.csv' .*1 of its ids are not among the images, the first is '9.png'",
     ),
     "table names an image twice": (FLAT, append("labels.csv", "0.png,9\n"), "labels.csv' .*'0.png' stands there twice"),
-    "table with an extra column": (
-        FLAT,
-        write("labels.csv", b"id,label,age\n0.png,1,3\n"),
-        "labels.csv' .*exactly the columns id, label, got",
-    ),
     "missing label table": (FLAT, remove("labels.csv"), "labels.csv' is missing"),
 }
 

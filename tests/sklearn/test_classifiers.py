@@ -318,3 +318,32 @@ def test_evidence_takes_the_place_of_the_head():
         model.fit(X, y, prior=prior[:, :1])
     with pytest.raises(ValueError, match="'head' must be"):
         CrepeClassifier(head="forest").fit(X, y)
+
+
+@pytest.mark.parametrize("missing", ["", None, float("nan"), "-1", " ", "nan"])
+def test_every_missing_value_is_unlabelled_beside_text(missing):
+    from tg_crepe.sklearn import CrepeClassifier
+
+    rng = np.random.default_rng(0)
+    y = np.array(["cat", "dog"] * 20, dtype=object)
+    x = rng.normal(size=(40, 3)) + 4 * (y == "cat")[:, None]
+    y[6:] = missing
+    model = CrepeClassifier(n_neighbors=5).fit(x, y)
+    assert model.classes_.tolist() == ["cat", "dog"]
+    assert (model.transduction_ == np.array(["cat", "dog"] * 20)).all()
+
+
+@pytest.mark.parametrize("dtype", ["string", "object", "category", "Int64", "float64"])
+def test_missing_values_of_pandas_are_unlabelled_in_estimators(dtype):
+    pandas = pytest.importorskip("pandas")
+    from tg_crepe.sklearn import CrepeClassifier
+
+    rng = np.random.default_rng(0)
+    numbers = dtype in ("Int64", "float64")
+    names = [0, 1] if numbers else ["cat", "dog"]
+    truth = np.array([0, 1] * 20)
+    x = rng.normal(size=(40, 3)) + 4 * truth[:, None]
+    y = pandas.Series([names[t] if i < 6 else None for i, t in enumerate(truth)], dtype=dtype)
+    model = CrepeClassifier(n_neighbors=5).fit(x, y)
+    assert len(model.classes_) == 2
+    assert (model.transduction_ == np.array(names)[truth]).all()

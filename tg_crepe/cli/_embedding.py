@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,7 +91,9 @@ def read_embedded(path: Path, options: EmbedOptions, screen: Console, labels: Se
 
     source = open_source(path, None, options.text)
     if labels is not None:
-        read_labels(labels, source.ids)
+        with warnings.catch_warnings():  # they are read again with the features, and what is to tell is told then
+            warnings.simplefilter("ignore")
+            read_labels(labels, source.ids, new_class=True)
     model = options.model or DEFAULT_MODELS[source.kind]
     out = kept_in(path, model, options)
     if (reason := _why_again(out, source, model, options)) is not None:

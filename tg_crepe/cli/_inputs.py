@@ -79,10 +79,14 @@ def _read_npy(path: Path) -> tuple[np.ndarray, None]:
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, Any]:
-    from tg_crepe._files import read_arrays
+    from tg_crepe._files import damaged_file, read_arrays
 
-    arrays = read_arrays(path, ("x",))
-    return arrays["x"], arrays.get("ids")
+    arrays = read_arrays(path, ())
+    others = [name for name in arrays if name not in ("x", "ids", "made")]
+    if "x" not in arrays and len(others) != 1:
+        found = ", ".join(arrays) or "none"
+        raise damaged_file(path, f"it must hold the features as the array 'x' (and their names as 'ids'), got {found}")
+    return arrays["x" if "x" in arrays else others[0]], arrays.get("ids")
 
 
 def _read_pt(path: Path) -> tuple[np.ndarray, Any]:
@@ -120,35 +124,36 @@ def _load_weights(path: Path) -> Any:
 
 
 def _read_table(path: Path) -> tuple[np.ndarray, Any]:
-    """A csv or parquet file: a column ``id`` if there is one, and columns of numbers."""
+    """A csv or parquet file: a column ``id`` if there is one, and columns of numbers, or one of lists of numbers."""
     from tg_crepe._files import damaged_file
 
     pyarrow = require("pyarrow", extra="cli")
     try:
-        if path.suffix.lower() == ".csv":
-            csv = require("pyarrow.csv", extra="cli")
-            # Names stay text: a number would lose its leading zeros.
-            table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types={"id": pyarrow.string()}))
-        else:
-            table = require("pyarrow.parquet", extra="cli").read_table(path)
+        table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
     except (pyarrow.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
+        if "UTF8" in reason:
+            reason = "it is not UTF-8 text; save it as UTF-8 (in a spreadsheet: CSV UTF-8)"
         raise damaged_file(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
     if len(set(table.column_names)) < len(table.column_names):
         raise damaged_file(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
     names = [name for name in table.column_names if name != "id"]
-    x = np.empty((table.num_rows, len(names)), np.float32)
-    for place, name in enumerate(names):
-        column = table.column(name)
-        kind = pyarrow.types
-        if not (kind.is_floating(column.type) or kind.is_integer(column.type) or kind.is_boolean(column.type)):
-            raise damaged_file(
-                path, f"column '{name}' must hold numbers, got {column.type} (a column of texts: --text {name})"
-            )
-        if column.null_count:
-            raise damaged_file(path, f"column '{name}' has {column.null_count} blank cell(s)")
-        with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
-            x[:, place] = column.to_numpy()
+    kind = pyarrow.types
+    for name in names:
+        if table.column(name).null_count:
+            raise damaged_file(path, f"column '{name}' has {table.column(name).null_count} blank cell(s)")
+    if lists := [name for name in names if kind.is_list(t := table.column(name).type) or kind.is_fixed_size_list(t)]:
+        x = _read_lists(path, table, lists, names)
+    else:
+        x = np.empty((table.num_rows, len(names)), np.float32)
+        for place, name in enumerate(names):
+            column = table.column(name)
+            if not (kind.is_floating(column.type) or kind.is_integer(column.type) or kind.is_boolean(column.type)):
+                raise damaged_file(
+                    path, f"column '{name}' must hold numbers, got {column.type} (a column of texts: --text {name})"
+                )
+            with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
+                x[:, place] = column.to_numpy()
     if "id" not in table.column_names:
         return x, None
     if table.column("id").null_count:
@@ -156,30 +161,83 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
     return x, table.column("id").to_pylist()
 
 
-def read_labels(paths: Sequence[Path], ids: Sequence[str], left_out: Sequence[str] = ()) -> NodeLabels:
+def _read_csv(path: Path) -> Any:
+    """A csv file as pyarrow reads it; semicolons or tabs where the first line has no comma, as spreadsheets do."""
+    from tg_crepe._files import delimiter_of
+
+    pyarrow, csv = require("pyarrow", extra="cli"), require("pyarrow.csv", extra="cli")
+    with path.open("rb") as file:
+        header, first = file.readline().decode("utf-8", "replace"), file.readline()
+    mark = delimiter_of(header)
+    # Names stay text: a number would lose its leading zeros.
+    convert = {"column_types": {"id": pyarrow.string()}} | (
+        {"decimal_point": ","} if mark != "," and b"," in first else {}
+    )
+    return csv.read_csv(
+        path, parse_options=csv.ParseOptions(delimiter=mark), convert_options=csv.ConvertOptions(**convert)
+    )
+
+
+def _read_parquet(path: Path) -> Any:
+    return require("pyarrow.parquet", extra="cli").read_table(path)
+
+
+def _read_lists(path: Path, table: Any, lists: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """One column of lists of numbers, all of one length, as Hugging Face's data sets have it."""
+    from tg_crepe._files import damaged_file
+
+    if len(names) > 1:
+        others = ", ".join(name for name in names if name != lists[0])
+        raise damaged_file(path, f"beside the lists of '{lists[0]}' it must have the column id alone, got {others}")
+    column = table.column(lists[0]).combine_chunks()
+    values = column.flatten()
+    lengths = (
+        set(np.diff(column.offsets.to_numpy()).tolist()) if hasattr(column, "offsets") else {column.type.list_size}
+    )
+    if len(lengths) != 1 or values.null_count or np.dtype(values.type.to_pandas_dtype()).kind not in "fiub":
+        raise damaged_file(path, f"column '{lists[0]}' must hold lists of numbers, all of one length")
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float32).reshape(len(column), -1)
+
+
+def read_labels(
+    paths: Sequence[Path],
+    ids: Sequence[str],
+    left_out: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
+    new_class: bool = False,
+) -> NodeLabels:
     """The labels of tables ``id,label``, together; a blank label, or no row, leaves a node unlabelled.
 
     A table may say in a column ``asked`` which rows an algorithm asked for, as that of label-next does. It may have
     rows for what was ``left_out``.
+
+    Args:
+        paths (list): The tables.
+        ids (list): The names of the nodes.
+        left_out (list, optional): Names that are none of the nodes and may stand there. (default: none)
+        classes (list, optional): The classes that there are. (default: :obj:`None`, those that have labels)
+        new_class (bool, optional): Whether a name that looks like another one is a class of its own.
+            (default: :obj:`False`)
     """
     from tg_crepe._files import damaged_file
+    from tg_crepe._labels import check_known, check_names, count_names, read_label_table
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     label_of: dict[str, str] = {}
-    asked, missing = False, set(left_out)
+    asked, missing, known = False, set(left_out), {*ids, *left_out}
     for path in paths:
-        if not path.is_file():
-            raise FileNotFoundError(f"the table of labels '{path}' is missing")
-        for row in _read_rows(path, "label", [*ids, *left_out]):
-            name, label = row["id"], row["label"]
-            if not label or name in missing:
-                continue
-            if label_of.setdefault(name, label) != label:
+        table = read_label_table(path, known)
+        asked |= table.asked
+        for name, label in table.label_of.items():
+            if name not in missing and label_of.setdefault(name, label) != label:
                 raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
-            asked |= bool(row.get("asked"))
-    class_names = _sorted_classes(set(label_of.values()))
-    if len(class_names) < 2:
-        found = ", ".join(class_names) or "none"
+    if classes is not None:
+        check_known(paths[-1], label_of.values(), classes)
+    elif not new_class:
+        check_names(paths[-1], count_names(label_of.values()), "--allow-new-class insists, --classes fixes the names")
+    class_names = _sorted_classes(set(label_of.values() if classes is None else classes))
+    if len(set(label_of.values())) < 2:
+        found = ", ".join(sorted(set(label_of.values()))) or "none"
         raise damaged_file(paths[-1], f"it must hold labels of at least two classes, got {found}")
     return NodeLabels(_numbers(label_of, ids, class_names), class_names, asked)
 
@@ -197,13 +255,14 @@ def read_truth(
         left_out (list, optional): Names that are none of the nodes and may stand there. (default: none)
     """
     from tg_crepe._files import damaged_file
+    from tg_crepe._labels import read_label_table
 
     path, column = Path(truth), "label"
     if not path.is_file():
         if labels is None or path.suffix.lower() == ".csv":
             raise FileNotFoundError(f"the table of true labels '{truth}' is missing")
         path, column = labels, truth
-    truth_of = _read_column(path, column, [*ids, *left_out])
+    truth_of = read_label_table(path, {*ids, *left_out}, column).label_of
     if not truth_of:
         raise damaged_file(path, f"column '{column}' must hold a true label at least, got none")
     if unknown := sorted(set(truth_of.values()) - set(class_names)):
@@ -213,24 +272,6 @@ def read_truth(
             "could never be predicted; label one of its rows, or leave the truth of them blank",
         )
     return _numbers(truth_of, ids, class_names)
-
-
-def _read_column(path: Path, column: str, ids: Sequence[str]) -> dict[str, str]:
-    """The cells of a column of a table by the id of their row, blank ones left out."""
-    cell = column.replace("_", " ")  # as the table's reader names its columns
-    return {row["id"]: row[cell] for row in _read_rows(path, column, ids) if row[cell]}
-
-
-def _read_rows(path: Path, column: str, ids: Sequence[str]) -> list[dict[str, str]]:
-    """The rows of a table with a column, each of another node."""
-    from tg_crepe._files import check_unique, damaged_file, read_table
-
-    rows = read_table(path, ("id", column))
-    check_unique(path, "the id", [row["id"] for row in rows])
-    known = set(ids)
-    if unknown := [row["id"] for row in rows if row["id"] not in known]:
-        raise damaged_file(path, f"{len(unknown)} of its ids are not among the features, the first is '{unknown[0]}'")
-    return rows
 
 
 def _numbers(label_of: dict[str, str], ids: Sequence[str], class_names: Sequence[str]) -> np.ndarray:
@@ -263,6 +304,11 @@ def _load_network(backbone: str, checkpoint: Path, channels: int, size: int) -> 
         raise FileNotFoundError(f"the checkpoint '{checkpoint}' is missing")
     content = _load_weights(checkpoint)
     weights = content.get("model", content) if isinstance(content, dict) else content
+    if isinstance(weights, dict) and "fc.weight" in weights and backbone == "resnet18":  # torchvision's own names
+        weights = {
+            key.replace("fc.", "head.") if key.startswith("fc.") else f"body.{key}": value
+            for key, value in weights.items()
+        }
     if not isinstance(weights, dict) or "head.weight" not in weights:
         raise damaged_file(checkpoint, f"it holds no weights of the backbone '{backbone}'")
     network = get_backbone(backbone, channels, len(weights["head.weight"]), size)

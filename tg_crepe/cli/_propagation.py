@@ -76,11 +76,19 @@ def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Seq
         return read_features(path)
 
 
-def read_node_labels(path: Path, labels: Sequence[Path] | None, nodes: Features) -> NodeLabels:
+def read_node_labels(
+    path: Path,
+    labels: Sequence[Path] | None,
+    nodes: Features,
+    classes: Sequence[str] | None = None,
+    new_class: bool = False,
+) -> NodeLabels:
     """The labels of tables, or those that the folders of a folder give."""
     from tg_crepe.cli._inputs import labels_of_folders, read_labels
 
-    return labels_of_folders(nodes, path) if labels is None else read_labels(labels, nodes.ids, nodes.left_out)
+    if labels is None:
+        return labels_of_folders(nodes, path)
+    return read_labels(labels, nodes.ids, nodes.left_out, classes, new_class)
 
 
 def infer(

@@ -54,6 +54,12 @@ def propagate(
         Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
     ],
     labels: Labels = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME…", help="The classes; a label of any other name is an error.")
+    ] = None,
+    new_class: Annotated[
+        bool, typer.Option("--allow-new-class", help="Take a class whose name looks like a slip of another.")
+    ] = False,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
     ] = None,
@@ -177,7 +183,7 @@ def propagate(
     else:
         nodes = read_nodes(features, options, progress, labels)
     with progress.status("reading"):
-        known = read_node_labels(features, labels, nodes)
+        known = read_node_labels(features, labels, nodes, _names(classes), new_class)
         true = _read_truth(truth, labels, nodes, known)
         evidence = None if prior is None else read_prior(prior, nodes.ids, known.class_names, nodes.left_out)
     found = infer(nodes, known, choice, progress, evidence)
@@ -200,6 +206,18 @@ def propagate(
         typer.echo(stages.table(), err=True)
     if result.status != "converged":
         raise DidNotConverge
+
+
+def _names(classes: str | None) -> list[str] | None:
+    """The names of classes between commas."""
+    if classes is None:
+        return None
+    names = [name.strip() for name in classes.split(",") if name.strip()]
+    if len(set(names)) < 2 or len(set(names)) < len(names):
+        raise typer.BadParameter(
+            f"it must name two classes or more, each once, got '{classes}'", param_hint="'--classes'"
+        )
+    return names
 
 
 def _check_shards(*others: object) -> None:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from tg_crepe._files import check_root, check_unique, damaged_file, read_table
+from tg_crepe._files import check_root, damaged_file
+from tg_crepe._labels import count_names, find_slip, read_label_table
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, image_size
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
+from tg_crepe.warnings import GraphWarning
 
 _UNLABELLED = "unlabelled"
 
@@ -64,13 +67,10 @@ def _read_class_folders(folder: Path) -> _Found:
 
 def _read_labels(path: Path, ids: Sequence[str]) -> dict[str, str]:
     """The labels of a table id,label; a blank label, or no row, leaves an image unlabelled."""
-    if not path.is_file():
-        raise FileNotFoundError(f"'labels' must be a csv file with the columns id and label, '{path}' is missing")
-    rows, known = read_table(path, ("id", "label"), exact=True), set(ids)
-    check_unique(path, "the image", [row["id"] for row in rows])
-    if unknown := [row["id"] for row in rows if row["id"] not in known]:
-        raise damaged_file(path, f"there is no image for {len(unknown)} of its rows, the first is '{unknown[0]}'")
-    return {row["id"]: row["label"] for row in rows if row["label"]}
+    label_of = read_label_table(path, set(ids), of="the images").label_of
+    if slip := find_slip(count_names(label_of.values())):
+        warnings.warn(f"'{path}': the class '{slip[0]}' looks like '{slip[1]}'", GraphWarning, stacklevel=4)
+    return label_of
 
 
 def _read_flat(folder: Path, labels: Path | None) -> _Found:

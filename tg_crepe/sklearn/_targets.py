@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
+from tg_crepe._labels import is_unlabelled
+
 
 def unlabelled_rows(y: Any, unlabeled: Any) -> np.ndarray:
-    """Where ``y`` is the marker, bool of shape [n_samples]; a marker None or NaN means any missing value."""
-    if unlabeled is None or _is_nan(unlabeled):
-        return np.array([value is None or _is_nan(value) for value in y], dtype=bool)
-    return np.array([value == unlabeled for value in y], dtype=bool)
+    """Where ``y`` is the marker or missing (blank, NaN, None, pandas' NA), bool of shape [n_samples]."""
+    return np.array([is_unlabelled(value, unlabeled) for value in y], dtype=bool)
 
 
 def labelled_rows(y: Any, unlabeled: Any) -> np.ndarray:
@@ -39,7 +39,3 @@ def read_targets(y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
     target = np.full(len(values), -1, dtype=np.int64)
     target[rows] = number
     return classes, target
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -1,0 +1,110 @@
+"""Inputs that people have: taken, or refused with what to do."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tg_crepe.cli._inputs import read_features
+from tg_crepe.cli.app import run
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3) / 4
+IDS = ["007", "b", "ü", "d"]
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed"])
+def test_parquet_with_a_column_of_lists(tmp_path, kind):
+    kind = pa.list_(pa.float32()) if kind == "list" else pa.list_(pa.float32(), 3)
+    table = pa.table({"id": IDS, "embedding": pa.array(X.tolist(), kind)})
+    pq.write_table(table, tmp_path / "x.parquet")
+    found = read_features(tmp_path / "x.parquet")
+    np.testing.assert_array_equal(found.x, X)
+    assert found.ids == IDS
+
+
+def test_lists_of_several_lengths_and_other_columns_are_one_line(tmp_path):
+    pq.write_table(pa.table({"e": [[1.0], [1.0, 2.0]]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="column 'e' must hold lists of numbers, all of one length"):
+        read_features(tmp_path / "x.parquet")
+    pq.write_table(pa.table({"e": [[1.0], [2.0]], "text": ["a", "b"]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="beside the lists of 'e' it must have the column id alone, got text"):
+        read_features(tmp_path / "x.parquet")
+
+
+def test_an_array_of_any_name_is_taken_where_there_is_one(tmp_path):
+    np.savez(tmp_path / "x.npz", embeddings=X, ids=np.array(IDS))
+    found = read_features(tmp_path / "x.npz")
+    np.testing.assert_array_equal(found.x, X)
+    assert found.ids == IDS
+    np.savez(tmp_path / "x.npz", train=X, test=X)
+    with pytest.raises(ValueError, match=r"it must hold the features as the array 'x' .*, got train, test"):
+        read_features(tmp_path / "x.npz")
+
+
+def test_ids_that_are_objects_are_refused_with_what_to_do(tmp_path):
+    np.savez(tmp_path / "x.npz", x=X, ids=np.array(IDS, dtype=object))
+    with pytest.raises(ValueError, match=r"save names as text: ids=np.array\(ids\).astype\(str\)"):
+        read_features(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["id;a;b\n007;0,5;1,5\nb;2,5;3\n", "id;a;b\n007;0.5;1.5\nb;2.5;3\n", "\ufeffid,a,b\n007,0.5,1.5\nb,2.5,3\n"],
+)
+def test_csv_of_spreadsheets_is_read(tmp_path, content):
+    (tmp_path / "x.csv").write_text(content, encoding="utf-8")
+    found = read_features(tmp_path / "x.csv")
+    np.testing.assert_array_equal(found.x, np.array([[0.5, 1.5], [2.5, 3]], np.float32))
+    assert found.ids == ["007", "b"]
+
+
+def test_a_csv_of_another_encoding_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "x.csv").write_bytes("id,a\nü,1\nb,2\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="save it as UTF-8"):
+        read_features(tmp_path / "x.csv")
+
+
+def test_the_weights_of_torchvisions_resnet18_are_taken(tmp_path):
+    torchvision = pytest.importorskip("torchvision")
+    from tg_crepe.cli._inputs import _load_network
+
+    network = torchvision.models.resnet18(weights=None).eval()
+    torch.save(network.state_dict(), tmp_path / "resnet18.pth")
+    ours = _load_network("resnet18", tmp_path / "resnet18.pth", 3, 224).eval()
+    image = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(image), network(image))
+
+
+def relabel(table, changes):
+    lines = (table / "labels.csv").read_text().splitlines()
+    for old, new in changes.items():
+        place = next(i for i, line in enumerate(lines) if line.endswith(old))
+        lines[place] = lines[place].replace(old, new)
+    (table / "labels.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("slip", ["gren", "Green", "grene"])
+def test_a_typo_is_no_class_unless_one_insists(table, monkeypatch, capsys, slip):
+    monkeypatch.chdir(table)
+    relabel(table, {",green": f",{slip}"})
+    line = ["propagate", "features.npz", "--labels", "labels.csv", "-o", "p.csv"]
+    assert run(line) == 2
+    error = capsys.readouterr().err
+    assert f"the class '{slip}' (1 label(s)) looks like 'green' (1)" in error or f"looks like '{slip}'" in error
+    assert "--allow-new-class" in error
+    assert not (table / "p.csv").exists()
+    assert run([*line, "--allow-new-class"]) == 0
+    assert slip in capsys.readouterr().out
+
+
+def test_the_classes_can_be_fixed(table, monkeypatch, capsys):
+    monkeypatch.chdir(table)
+    line = ["propagate", "features.npz", "--labels", "labels.csv", "-o", "p.csv"]
+    assert run([*line, "--classes", "red,green"]) == 2
+    assert "the class 'blue' is none of red, green" in capsys.readouterr().err
+    assert run([*line, "--classes", "red"]) == 2
+    assert "two classes or more" in capsys.readouterr().err
+    assert run([*line, "--classes", "red, green, blue, violet"]) == 0
+    assert "never predicted" in capsys.readouterr().err

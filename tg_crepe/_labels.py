@@ -1,0 +1,170 @@
+"""Labels as people write them: what means unlabelled, which names are slips of the pen, and tables ``id,label``.
+
+One reader for the command line, the estimators and the label page.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tg_crepe._files import check_unique, damaged_file, read_table
+from tg_crepe.warnings import GraphWarning
+
+#: What pandas and NumPy write for a missing value; "None" and "NA" are names that classes have.
+_MISSING = frozenset({"", "nan", "NaN", "<NA>", "NaT"})
+
+#: Names shorter than this are often one letter apart on purpose.
+_SHORT = 4
+
+#: A slip is made by few: the rarer of two names that are alike has at most this share of the labels of the other.
+_RARE = 0.2
+
+
+def is_unlabelled(value: Any, marker: Any = None) -> bool:
+    """Whether a value stands for no label: blank, NaN, None, pandas' NA, or the ``marker``, as a number or as text."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return value.strip() in _MISSING or (marker is not None and value.strip() == str(marker))
+    try:
+        if value != value:  # NaN and NaT alone differ from themselves
+            return True
+        return bool(value == marker)
+    except (TypeError, ValueError):  # pandas' NA has no truth value
+        return True
+
+
+def find_slip(names: Mapping[str, int]) -> tuple[str, str] | None:
+    """A name that is probably another one with a slip, and that one; :obj:`None` where no name is.
+
+    Names that differ in case alone are one name. So are two that are one letter apart (left out, put in, changed, or
+    two exchanged), unless they are short, differ in a digit or in a word of one letter, or both have many labels.
+
+    Args:
+        names (dict): The number of labels of every name.
+    """
+    by_fold: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (-names[name], name)):
+        if (other := by_fold.setdefault(name.casefold(), name)) != name:
+            return name, other
+    ordered = sorted(names, key=lambda name: (names[name], name))
+    by_form: dict[str, list[str]] = {}
+    for name in ordered:  # two names one letter apart share a form with a letter left out
+        for form in {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))} if len(name) >= _SHORT else ():
+            by_form.setdefault(form.casefold(), []).append(name)
+    for name in ordered:
+        alike = {other for form in _forms(name) for other in by_form.get(form.casefold(), ()) if other != name}
+        for other in sorted(alike, key=lambda other: (-names[other], other)):
+            rare = names[name] <= max(1, _RARE * names[other]) and names[name] <= names[other]
+            if rare and _one_edit(name, other) and not _on_purpose(name, other):
+                return name, other
+    return None
+
+
+def check_names(where: Path | str, names: Mapping[str, int], hint: str = "--allow-new-class insists") -> None:
+    """Raise where a name of a class is probably a slip of another."""
+    slip = find_slip(names)
+    if slip is not None:
+        raise damaged_file(
+            where,
+            f"the class '{slip[0]}' ({names[slip[0]]} label(s)) looks like '{slip[1]}' ({names[slip[1]]}): correct it "
+            f"({hint})",
+        )
+
+
+def check_known(where: Path | str, names: Iterable[str], classes: Sequence[str]) -> None:
+    """Raise where a name is none of the ``classes``, with the nearest of them."""
+    from difflib import get_close_matches
+
+    for name in sorted(set(names) - set(classes)):
+        near = get_close_matches(name, classes, 1) or [c for c in classes if c.casefold() == name.casefold()]
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise damaged_file(where, f"the class '{name}' is none of {', '.join(classes)}{meant}")
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """The labels of a table by the id of their row, blank ones left out, and whether some were asked for."""
+
+    label_of: dict[str, str]
+    asked: bool
+
+
+def read_label_table(
+    path: Path, ids: Collection[str] | None = None, column: str = "label", of: str = "the features"
+) -> LabelTable:
+    """Reads a csv table with an id and a label in every row; repairs are told in one warning.
+
+    Args:
+        path (Path): The table; columns other than these and ``asked`` are left alone.
+        ids (collection, optional): The ids that there are. (default: :obj:`None`, any)
+        column (str, optional): The column of the labels. (default: :obj:`"label"`)
+        of (str, optional): What has these ids. (default: :obj:`"the features"`)
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"the table of labels '{path}' is missing")
+    trimmed: list[str] = []
+    rows = read_table(path, ("id", column), trimmed=trimmed)
+    check_unique(path, "the id", [row["id"] for row in rows])
+    if ids is not None:
+        known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
+        unknown = [row["id"] for row in rows if row["id"] not in known]
+        if unknown:
+            example = next(iter(sorted(known)), "")
+            raise damaged_file(
+                path,
+                f"{len(unknown)} of its ids are not among {of}, the first is '{unknown[0]}' (ids look like "
+                f"'{example}')",
+            )
+    cell = column.replace("_", " ")  # as the table's reader names its columns
+    given = {row["id"]: row[cell] for row in rows}
+    missing = sorted({label for label in given.values() if label and is_unlabelled(label, _marker(given.values()))})
+    label_of = {name: label for name, label in given.items() if label and label not in missing}
+    notes = []
+    if trimmed:
+        notes.append(f"spaces around {len(trimmed)} cell(s) are left out, the first is {trimmed[0]!r}")
+    if missing:
+        notes.append(f"{', '.join(map(repr, missing))} is taken for unlabelled")
+    if notes:
+        warnings.warn(f"'{path}': " + "; ".join(notes), GraphWarning, stacklevel=2)
+    return LabelTable(label_of, any(bool(row.get("asked")) and row["id"] in label_of for row in rows))
+
+
+def count_names(labels: Iterable[str]) -> dict[str, int]:
+    """How many labels every name has."""
+    return dict(Counter(labels))
+
+
+def _marker(labels: Iterable[str]) -> str | None:
+    """-1 is the marker beside classes 0, 1, 2, …; with 1 alone it is a class."""
+    others = {label for label in labels if label and label != "-1" and label not in _MISSING}
+    return "-1" if len(others) > 1 and all(label.isdecimal() for label in others) else None
+
+
+def _forms(name: str) -> set[str]:
+    return {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))}
+
+
+def _one_edit(one: str, other: str) -> bool:
+    """Whether one letter was left out, put in or changed, or two neighbours exchanged."""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    if len(one) == len(other):
+        swapped = one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
+        return one[start + 1 :] == other[start + 1 :] or swapped == other[start:]
+    short, long = sorted((one, other), key=len)
+    return short[start:] == long[start + 1 :]
+
+
+def _on_purpose(one: str, other: str) -> bool:
+    """Whether two names differ in a digit, or in words of one letter (grade A, grade B)."""
+    words, others = re.findall(r"\w+", one), re.findall(r"\w+", other)
+    different = set(words) ^ set(others)
+    return any(len(word) == 1 for word in different) or re.sub(r"\d", "", one) == re.sub(r"\d", "", other)
