@@ -1,4 +1,4 @@
-"""What somebody else says of the nodes (a zero-shot model, a head, a guess), trusted as far as labels and graph agree."""
+"""What somebody else says of the nodes (a zero-shot model, a guess), trusted as far as labels and graph agree."""
 
 from __future__ import annotations
 
