@@ -182,18 +182,24 @@ def summary(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Pat
 
 def overall(rows: list[dict[str, Any]]) -> list[str]:
     """Over all columns of all tables: a method's mean error beside the lowest of the column, both + 0.3 points so that
-    nothing is divided by zero; the geometric mean, the worst, and how often it is the lowest."""
+    nothing is divided by zero; the geometric mean, the worst, and how often it is the lowest. Draws that a method of
+    the column lacks do not count."""
     columns = list(dict.fromkeys((row["data"], row["labels"]) for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
     ratios: dict[str, list[float]] = {method: [] for method in methods}
     for data, draw in columns:
         own = [row for row in rows if row["data"] == data]
-        means = {name: 0.3 + np.mean(list(errors.values())) for name in methods if (errors := _errors(own, name, draw))}
+        errors = {name: found for name in methods if (found := _errors(own, name, draw))}
+        draws = set.intersection(*(set(found) for found in errors.values()))
+        if not draws:  # a run that is not finished yet
+            continue
+        means = {name: 0.3 + np.mean([found[seed] for seed in draws]) for name, found in errors.items()}
         for name, mean in means.items():
             ratios[name].append(mean / min(means.values()))
     table = [
         [name, f"{np.exp(np.mean(np.log(own))):.2f}", f"{max(own):.2f}", f"{own.count(1.0)} of {len(own)}"]
         for name, own in ratios.items()
+        if own
     ]
     title = ["method", "error beside the lowest of the column, geometric mean", "worst column", "lowest in"]
     return ["## All columns", "", *markdown(title, table)]

@@ -56,6 +56,8 @@ def test_the_table_has_means_deviations_and_p(tmp_path):
     assert "| kNN | 31.3 ± 1.5 (p " in text
     assert "| crepe | 1.00 | 1.00 | 1 of 1 |" in text
     assert "| kNN | 2.80 | 2.80 | 0 of 1 |" in text  # 31.63 beside 11.3
+    unfinished = [*rows, {**rows[0], "seed": 3, "error": 0.9}]  # a draw that kNN does not have yet
+    assert pretrained.overall(unfinished) == pretrained.overall(rows)
     pytest.importorskip("matplotlib")
     draw(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
