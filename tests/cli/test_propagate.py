@@ -44,7 +44,7 @@ def test_the_table_has_a_row_for_every_id_in_the_order_of_the_input(table, capsy
     assert [row["label"] for row in rows] == [CLASSES[c] for c in y]
     assert {row["reached"] for row in rows} == {"true"}
     captured = capsys.readouterr()
-    assert captured.out.startswith("60 nodes, 6 of them labelled, 0 out of reach; status converged")
+    assert captured.out.startswith("60 rows, 6 of them labelled, 0 out of reach; status converged")
     assert captured.err == ""
 
 

@@ -71,6 +71,9 @@ def label_next(
 
         with atomic_file(out) as unfinished:
             unfinished.write_text(csv_text(rows), encoding="utf-8")
+        if not as_json:
+            typer.echo(f"written: {out}, {len(rows)} rows")
+            typer.echo(f"next: fill in the column label, then give it beside the first table: --labels {out}")
 
 
 def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int) -> list[dict[str, Any]]:

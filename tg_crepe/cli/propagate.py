@@ -331,7 +331,7 @@ def _tell(
         show_json(summary)
         return
     typer.echo(
-        f"{summary['nodes']:,} nodes, {summary['labelled']:,} of them labelled, {summary['unreached']:,} out of reach; "
+        f"{summary['nodes']:,} rows, {summary['labelled']:,} of them labelled, {summary['unreached']:,} out of reach; "
         f"status {result.status}, {seconds:.1f} s"
     )
     for name, count in zip(known.class_names, counts, strict=True):
@@ -343,3 +343,5 @@ def _tell(
         if result.expected_error.value > _POOR:
             typer.echo("that is poor: more labels (tg-crepe label-next), or features that tell the classes apart, help")
     typer.echo(f"written: {out}" + ("" if run is None else f", run in {run}"))
+    if run is not None:
+        typer.echo(f"next: tg-crepe report {run}, or tg-crepe label-next {run} -o to-label.csv")

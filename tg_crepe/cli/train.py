@@ -33,7 +33,10 @@ def train(
         Path | None, typer.Option("--run", "-o", metavar="DIR", help="The run's folder (runs/DATA-PRESET-ENERGY-SEED).")
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Where the data set's files are (TG_CREPE_DATA).")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A csv file id,label for a flat folder of images.")] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(help="A csv file id,label for a flat folder of images. May be given several times."),
+    ] = None,
     num_labels: Annotated[
         float | None, typer.Option(help="How many labels, in the preset's unit; those of a folder: all.")
     ] = None,
@@ -124,7 +127,7 @@ def _with_options(
     return replace(preset, **changes)
 
 
-def _load(data: str, root: Path | None, labels: Path | None, size: int | None) -> ImageDataset:
+def _load(data: str, root: Path | None, labels: list[Path] | None, size: int | None) -> ImageDataset:
     """A data set by name, a .npz file, or a folder of images."""
     from tg_crepe.datasets import DATASETS, get_dataset, load_image_folder, load_npz
 

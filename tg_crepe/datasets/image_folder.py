@@ -65,15 +65,19 @@ def _read_class_folders(folder: Path) -> _Found:
     return found
 
 
-def _read_labels(path: Path, ids: Sequence[str]) -> dict[str, str]:
-    """The labels of a table id,label; a blank label, or no row, leaves an image unlabelled."""
-    label_of = read_label_table(path, set(ids), of="the images").label_of
+def _read_labels(paths: Sequence[Path], ids: Sequence[str]) -> dict[str, str]:
+    """The labels of tables id,label together; a blank label, or no row, leaves an image unlabelled."""
+    label_of: dict[str, str] = {}
+    for path in paths:
+        for name, label in read_label_table(path, set(ids), of="the images").label_of.items():
+            if label_of.setdefault(name, label) != label:
+                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
     if slip := find_slip(count_names(label_of.values())):
-        warnings.warn(f"'{path}': the class '{slip[0]}' looks like '{slip[1]}'", GraphWarning, stacklevel=4)
+        warnings.warn(f"'{paths[-1]}': the class '{slip[0]}' looks like '{slip[1]}'", GraphWarning, stacklevel=4)
     return label_of
 
 
-def _read_flat(folder: Path, labels: Path | None) -> _Found:
+def _read_flat(folder: Path, labels: Sequence[Path] | None) -> _Found:
     paths = _images_in(folder)
     if not paths:
         raise damaged_file(folder, "the folder holds no image")
@@ -106,7 +110,7 @@ def load_image_folder(
     root: str | os.PathLike[str],
     size: int | tuple[int, int] | None = None,
     channels: int = 3,
-    labels: str | os.PathLike[str] | None = None,
+    labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
 ) -> ImageDataset:
     r"""Your own images in a folder.
 
@@ -124,11 +128,14 @@ def load_image_folder(
         size (int or tuple[int, int], optional): Pixels a side that all images are brought to. If not given, all
             files must have the same size. (default: :obj:`None`)
         channels (int, optional): :obj:`1` for grey or :obj:`3` for colour. (default: :obj:`3`)
-        labels (str or path, optional): The table of a flat folder. (default: :obj:`None`)
+        labels (str or path, optional): The table of a flat folder, or several that are taken together.
+            (default: :obj:`None`)
     """
     folder, sides = check_root(root), None if size is None else check_size(size)
     flat = labels is not None or not _subfolders(folder)
-    found = _read_flat(folder, None if labels is None else Path(labels)) if flat else _read_class_folders(folder)
+    several = [labels] if isinstance(labels, str | os.PathLike) else labels
+    tables = None if several is None else [Path(table) for table in several]
+    found = _read_flat(folder, tables) if flat else _read_class_folders(folder)
     paths, label_of, index = found.paths, found.label_of, found.index
     class_names = _sorted_classes({label_of[paths[i]] for i in index["train"] if paths[i] in label_of})
     number = {name: place for place, name in enumerate(class_names)}

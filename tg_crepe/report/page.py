@@ -106,8 +106,7 @@ def _headline(content: RunContent) -> str:
         value, low, high = (100 * float(expected[name]) for name in ("value", "low", "high"))
         return f"About {value:.0f} % of the pseudo-labels should be wrong ({low:.0f} to {high:.0f} %)"
     if content.result is not None and content.pseudo.any():
-        mean = float(content.result.certainty[content.pseudo].mean())
-        return f"Mean certainty {mean:.2f}; no true labels to compare with"
+        return "The share of wrong pseudo-labels is not known: label some more by hand and compare"
     last = content.final.get("error")
     return "A run without pseudo-labels" if last is None else f"{100 * last:.2f} % of the test images are wrong"
 
@@ -123,7 +122,9 @@ def _facts(content: RunContent) -> list[_Fact]:
             _Fact(f"{len(content.names):,}", "findings" if content.multi_label else "classes"),
         ]
         if content.pseudo.any():
-            facts.append(_Fact(f"{float(result.certainty[content.pseudo].mean()):.2f}", "mean certainty"))
+            facts.append(
+                _Fact(f"{float(result.certainty[content.pseudo].mean()):.2f}", "mean certainty (not a share right)")
+            )
         if content.has_truth:
             facts.append(_Fact(f"{int(content.judged.sum()):,}", "pseudo-labels with known truth"))
     for key, title in (("error", "test error of the network"), ("auc", "test AUC")):
