@@ -106,7 +106,7 @@ def _headline(content: RunContent) -> str:
         value, low, high = (100 * float(expected[name]) for name in ("value", "low", "high"))
         return f"About {value:.0f} % of the pseudo-labels should be wrong ({low:.0f} to {high:.0f} %)"
     if content.result is not None and content.pseudo.any():
-        return "The share of wrong pseudo-labels is not known: label some more by hand and compare"
+        return "The share of wrong pseudo-labels is not known: no true labels to compare with"
     last = content.final.get("error")
     return "A run without pseudo-labels" if last is None else f"{100 * last:.2f} % of the test images are wrong"
 
