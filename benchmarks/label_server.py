@@ -1,6 +1,6 @@
 """How quick the page of ``tg-crepe label`` is: from an answer to the next item while a solve runs, and its memory.
 
-    python benchmarks/label_server.py               # 70,000 images of Fashion-MNIST, benchmarks/results/label_server.json
+    python benchmarks/label_server.py     # 70,000 images of Fashion-MNIST, writes benchmarks/results/label_server.json
     python benchmarks/label_server.py --items 7000 --out some/folder
 
 The command itself is started on principal components of the images. A person who answers truly twice a second is
@@ -47,6 +47,7 @@ class Client:
         self.headers["x-page-token"] = re.findall(r'page-token" content="([^"]+)', page.decode())[0]
 
     def send(self, method: str, path: str, body: Any = None) -> bytes:
+        """The answer to a request."""
         self.connection.request(method, path, None if body is None else json.dumps(body), self.headers)
         answer = self.connection.getresponse()
         content = answer.read()
@@ -55,9 +56,11 @@ class Client:
         return content
 
     def get(self, path: str) -> Any:
+        """What the server tells."""
         return json.loads(self.send("GET", path))
 
     def answer(self, item: int, number: int) -> int:
+        """Gives a label; the number of the act."""
         body = {
             "kind": "one",
             "answers": [{"item": item, "kind": "class", "class": number}],
