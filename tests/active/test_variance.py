@@ -1,8 +1,10 @@
 import pytest
 import torch
 
+from tg_crepe.active import label_next
+from tg_crepe.active.criteria import uncertainty
 from tg_crepe.active.variance import VarianceReduction, doubt_value
-from tg_crepe.graph import canonical_graph, knn_graph
+from tg_crepe.graph import canonical_graph, knn_graph, prepare
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +62,24 @@ def test_doubt_counts_more_the_more_labels_there_are():
     assert ratios == sorted(ratios)
     assert ratios[0] < 2
     assert ratios[-1] > 10
+
+
+def test_a_node_without_an_edge_is_never_chosen_before_the_others():
+    edge_index = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 0, 4, 5]])
+    graph, _ = canonical_graph(edge_index, None, 7)
+    rule = VarianceReduction.of_graph(graph, modes=4)
+    chosen = rule.choose(torch.ones(7).double(), [], torch.ones(7, dtype=torch.bool), 7).tolist()
+    assert sorted(chosen) == list(range(7))
+    assert chosen[-1] == 6
+
+
+def test_the_strategy_of_label_next_is_this_rule_and_a_prepared_graph_keeps_its_modes():
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(80, 4, generator=generator)
+    graph = prepare(*knn_graph(x, 6, "euclidean"), 80)
+    prob = torch.rand(80, 3, generator=generator).softmax(dim=1)
+    labelled = torch.arange(80) < 5
+    found = label_next(prob, labelled, graph, n=4, strategy="variance")
+    value = doubt_value(uncertainty(prob, False), 5).where(~labelled, 0.0)
+    assert VarianceReduction.of_graph(graph) is VarianceReduction.of_graph(graph)
+    assert torch.equal(found, VarianceReduction.of_graph(graph).choose(value, range(5), ~labelled, 4))

@@ -6,11 +6,12 @@ from torch import Tensor
 from tg_crepe._checks import check_choice, check_count, check_mask, check_tensor
 from tg_crepe.active.coverage import choose_covering
 from tg_crepe.active.criteria import margin, ratio_change, uncertainty
+from tg_crepe.active.variance import VarianceReduction, doubt_value
 from tg_crepe.graph.reading import canonical_graph
 from tg_crepe.typing import Adjacency, OptTensor
 
 #: The ways to choose.
-STRATEGIES = ("coverage", "uncertainty", "margin", "ratio", "random")
+STRATEGIES = ("coverage", "variance", "uncertainty", "margin", "ratio", "random")
 
 
 @torch.no_grad()
@@ -41,6 +42,9 @@ def label_next(
         n (int, optional): How many; fewer come back where fewer are left. (default: :obj:`10`)
         strategy (str, optional): :obj:`"coverage"` (the doubt in a node's neighbourhood that earlier choices do not
             cover, see :func:`~tg_crepe.active.coverage.choose_covering`: no two from the same neighbourhood),
+            :obj:`"variance"` (what lowers the variance of doubtful nodes most, see
+            :class:`~tg_crepe.active.variance.VarianceReduction`: better with few labels, and takes the smoothest modes
+            of the graph, which a prepared graph keeps),
             :obj:`"uncertainty"` (the entropy), :obj:`"margin"` (of the two most probable classes), :obj:`"ratio"` (the
             expected change of the ratio energy) or :obj:`"random"`. (default: :obj:`"coverage"`)
         multi_label (bool, optional): Whether the columns of ``prob`` are findings on their own.
@@ -68,6 +72,10 @@ def label_next(
     graph, _ = canonical_graph(edge_index, edge_weight, prob.size(0))
     if strategy == "ratio":
         return _largest(ratio_change(prob, graph, multi_label), candidate, n)
+    if strategy == "variance":
+        value = doubt_value(uncertainty(prob, multi_label), int((~candidate).sum()))
+        labelled_nodes = (~candidate).nonzero().view(-1).tolist()
+        return VarianceReduction.of_graph(graph).choose(value.where(candidate, 0.0), labelled_nodes, candidate, n)
     doubt = uncertainty(prob, multi_label).where(candidate, 0.0)
     return choose_covering(doubt, graph, candidate, n)
 

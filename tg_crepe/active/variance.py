@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.prepare import PreparedGraph
 from tg_crepe.graph.spectrum import smallest_eigenpairs
 
 #: Modes of the graph that are looked at, and the variance of a label's own noise.
@@ -46,8 +47,22 @@ class VarianceReduction:
 
     @classmethod
     def of_graph(cls, graph: CanonicalGraph, modes: int = MODES) -> VarianceReduction:
-        """The rule for a graph without isolated nodes."""
-        return cls(*smallest_eigenpairs(graph, min(modes, graph.num_nodes - 1)))
+        """The rule for a graph; a graph that is prepared keeps it. A node without an edge is in no mode."""
+        kept = graph.__dict__.get("_variance")
+        if kept is not None and kept[0] == modes:
+            rule: VarianceReduction = kept[1]
+            return rule
+        inside = graph.degree > 0
+        part = graph if bool(inside.all()) else graph.subgraph(inside)
+        values, vectors = smallest_eigenpairs(part, min(modes, part.num_nodes - 1))
+        if part is not graph:
+            all_vectors = vectors.new_zeros(graph.num_nodes, vectors.size(1))
+            all_vectors[inside] = vectors
+            vectors = all_vectors
+        found = cls(values, vectors)
+        if isinstance(graph, PreparedGraph):
+            graph.__dict__["_variance"] = (modes, found)
+        return found
 
     def choose(self, value: Tensor, labelled: Iterable[int], candidate: Tensor, n: int) -> Tensor:
         r"""The nodes to label next, in the order of their choice.

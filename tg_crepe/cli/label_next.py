@@ -23,7 +23,9 @@ def label_next(
         ),
     ],
     n: Annotated[int, typer.Option("-n", min=1, help="How many.")] = 50,
-    strategy: Annotated[str, typer.Option(help="coverage, uncertainty, margin, ratio or random.")] = "coverage",
+    strategy: Annotated[
+        str, typer.Option(help="coverage, variance, uncertainty, margin, ratio or random.")
+    ] = "coverage",
     seed: Annotated[int, typer.Option(min=0, help="The seed of random.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv file instead of the screen.")] = None,
     labels: Labels = None,

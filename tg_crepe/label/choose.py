@@ -21,7 +21,6 @@ class Chooser:
 
     def __init__(self, prepared: Prepared, num_items: int) -> None:
         self._prepared, self._num_items = prepared, num_items
-        self._rule: VarianceReduction | None = None
 
     def __call__(self, book: Book, solved: Solved | None, count: int) -> list[int]:
         """The items to ask for, the best first; none of them has an answer."""
@@ -37,9 +36,5 @@ class Chooser:
             doubt[torch.from_numpy(solved.label < 0)] = 1.0  # no label reaches it
         value = doubt_value(doubt, len(labelled))
         value[~candidate] = 0.0
-        return self._reduction().choose(value, labelled, candidate, count).tolist()
-
-    def _reduction(self) -> VarianceReduction:
-        if self._rule is None:
-            self._rule = VarianceReduction.of_graph(self._prepared.graph)
-        return self._rule
+        rule = VarianceReduction.of_graph(self._prepared.graph)
+        return rule.choose(value, labelled, candidate, count).tolist()
