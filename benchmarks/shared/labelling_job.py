@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import torch
 from scipy.sparse import csr_matrix
 
 from tg_crepe.label.book import Book
@@ -186,13 +185,12 @@ def play(x: np.ndarray, y: np.ndarray, prepared: Prepared, method: str, seed: in
 
 
 def _logistic_regression(x: np.ndarray, y: np.ndarray, seed: int, first: int) -> list[Row]:
-    """The smallest margin of a logistic regression on standardised features asks, and it labels: what modAL and
-    small-text do. Until it has seen two classes, chance asks."""
+    """The smallest margin of a logistic regression asks, and it labels: what modAL and small-text do. Until it has seen
+    two classes, chance asks. Features are centred and of unit variance together: to standardise each column would make
+    the noise of principal components as large as what they tell."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    torch.manual_seed(seed)
+    x = (x - x.mean(axis=0)) / x.std(axis=0).mean()
     generator, known, rows = np.random.default_rng(seed + 1), [first], list[Row]()
     begin = time.process_time()
     while True:
@@ -200,7 +198,7 @@ def _logistic_regression(x: np.ndarray, y: np.ndarray, seed: int, first: int) ->
         margin = generator.random(len(free))
         label = np.full(len(free), y[first])
         if len(np.unique(y[known])) > 1:
-            model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(x[known], y[known])
+            model = LogisticRegression(max_iter=1000).fit(x[known], y[known])
             prob = np.sort(model.predict_proba(x[free]), axis=1)
             margin, label = prob[:, -1] - prob[:, -2], model.predict(x[free])
         if len(known) in STOPS:
