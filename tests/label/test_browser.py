@@ -31,6 +31,8 @@ from playwright.sync_api import expect
 from tg_crepe.label.book import Book
 from tg_crepe.label.store import ActStore
 
+expect.set_options(timeout=30_000)  # a solve may take long where other tests run beside it
+
 #: The keys of the classes, in the order of the clouds.
 KEYS = ("1", "2", "3")
 
@@ -68,11 +70,17 @@ class Running:
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self._wait()
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(timeout=30)
+        return self._wait()
+
+    def _wait(self) -> int:
+        code = self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
 
     def book(self) -> Book:
         store = ActStore(self.folder / "project" / "labels.sqlite")
@@ -92,10 +100,7 @@ def browser() -> Iterator[Any]:
 def running(tmp_path) -> Iterator[Running]:
     running = Running(tmp_path)
     yield running
-    if running.process.poll() is None:
-        assert running.stop() == 0
-    assert running.process.stdout is not None
-    running.process.stdout.close()
+    assert running.stop() == 0
 
 
 @pytest.fixture
