@@ -67,6 +67,15 @@ def cluster_task(counts: Sequence[int], seed: int = 0) -> tuple[LabelTask, torch
     return LabelTask(graph, sign, False, torch.arange(3), 3), y
 
 
+def opinion(y: torch.Tensor, right: float = 0.8, seed: int = 0, num_classes: int = 3) -> torch.Tensor:
+    """Probabilities that name the class of a share of the nodes, and another one of the rest."""
+    rng = np.random.default_rng(seed)
+    said = np.where(rng.random(len(y)) < right, y.numpy(), (y.numpy() + 1) % num_classes)
+    prob = rng.dirichlet(np.ones(num_classes), len(y)) * 0.4
+    prob[np.arange(len(y)), said] += 0.6
+    return torch.from_numpy(prob)
+
+
 def start_off_degree(graph: CanonicalGraph, num_classes: int, seed: int = 0, coupled: bool = True) -> torch.Tensor:
     """A random start with ⟨u, d⟩ = 0 for every class, zero sum over classes, and unit norm."""
     generator = torch.Generator().manual_seed(seed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import cluster_task
+from helpers import cluster_task, opinion
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,15 +14,6 @@ from tg_crepe.inference.labels import read_labels
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.trust import weigh_prior
 from tg_crepe.solvers import Trace
-
-
-def opinion(y: torch.Tensor, right: float = 0.8, seed: int = 0, num_classes: int = 3) -> torch.Tensor:
-    """Probabilities that name the class of a share of the nodes, and another one of the rest."""
-    rng = np.random.default_rng(seed)
-    said = np.where(rng.random(len(y)) < right, y.numpy(), (y.numpy() + 1) % num_classes)
-    prob = rng.dirichlet(np.ones(num_classes), len(y)) * 0.4
-    prob[np.arange(len(y)), said] += 0.6
-    return torch.from_numpy(prob)
 
 
 def findings_task() -> tuple[LabelTask, torch.Tensor]:

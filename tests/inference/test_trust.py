@@ -5,22 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import cluster_task
+from helpers import cluster_task, opinion
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from tg_crepe.inference.expected_error import diffused_support
 from tg_crepe.inference.trust import weigh_prior
-
-
-def opinion(y: torch.Tensor, right: float = 0.8, seed: int = 0, num_classes: int = 3) -> torch.Tensor:
-    """Probabilities that name the class of a share of the nodes, and another one of the rest."""
-    rng = np.random.default_rng(seed)
-    said = np.where(rng.random(len(y)) < right, y.numpy(), (y.numpy() + 1) % num_classes)
-    prob = rng.dirichlet(np.ones(num_classes), len(y)) * 0.4
-    prob[np.arange(len(y)), said] += 0.6
-    return torch.from_numpy(prob)
 
 
 def best_exponent(loss) -> float:
