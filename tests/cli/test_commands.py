@@ -56,9 +56,12 @@ def test_label_next_as_json_and_to_a_file(finished, tmp_path, capsys):
     assert run(["label-next", str(finished), "-n", "3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [sorted(row) for row in rows] == [["asked", "certainty", "guess", "id", "label"]] * 3
-    assert run(["label-next", str(finished), "-n", "3", "-o", str(tmp_path / "next.csv")]) == 0
-    assert capsys.readouterr().out == ""
-    with (tmp_path / "next.csv").open(newline="") as file:
+    out = tmp_path / "next.csv"
+    assert run(["label-next", str(finished), "-n", "3", "-o", str(out)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == f"written: {out}, 3 rows"
+    assert told[1].endswith(f"--labels {out}")  # what comes next
+    with out.open(newline="") as file:
         assert [row["id"] for row in csv.DictReader(file)] == [row["id"] for row in rows]
 
 
