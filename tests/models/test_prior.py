@@ -8,7 +8,7 @@ import torch
 from helpers import clusters
 from torch_geometric.data import Data
 
-from tg_crepe import LGC, CrepePropagation, GraphWarning, get_energy_model, knn_graph
+from tg_crepe import LGC, CrepePropagation, GraphWarning, get_energy_model
 from tg_crepe.models import ENERGY_MODELS
 
 
@@ -211,21 +211,3 @@ def test_one_class_alone_has_no_use_for_evidence_and_says_so():
             prior=torch.ones(150, 1),
         )
     assert result.prior_trust == 0
-
-
-def test_evidence_has_a_word_in_the_sizes_of_the_classes():
-    # One cloud, of which three quarters are of one class: equally many labels say nothing of that.
-    x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    y = (x[:, 0] > 0.7).long()
-    mask = torch.zeros(400, dtype=torch.bool)
-    for c in range(2):
-        mask[(y == c).nonzero().view(-1)[:3]] = True
-    edge_index, edge_weight = knn_graph(x, 10, "euclidean")
-    prior = guess(y, 0.85)[:, :2]
-
-    def size_of_the_first(**options) -> float:
-        found = CrepePropagation().propagate(y, edge_index, mask, edge_weight, **options)
-        return float((found.label == 0).double().mean())
-
-    true, alone, told = float((y == 0).double().mean()), size_of_the_first(), size_of_the_first(prior=prior)
-    assert abs(told - true) < abs(alone - true)

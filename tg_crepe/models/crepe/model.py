@@ -213,14 +213,14 @@ class CrepePropagation(EnergyModel):
         return diffused_start(task, self.recipe, rate, partial(self.volume, task, held), self.outvote)
 
     def volume(self, task: LabelTask, held: HeldOut | None, x: Tensor) -> VolumePosterior:
-        """The class volumes: from counts of labels, from the sources ``x`` as they are diffused, and from evidence."""
+        """The class volumes, from the counts of the labels and from the sources ``x`` as they are diffused: evidence has
+        no word in it, since one that never names a class would remove it."""
         recipe = self.recipe
         if self._volume_name != "labels" or self._plain(task):
             return VolumePosterior.given(resolve_volume("class_volume", self.class_volume, task, recipe.pseudo_count))
 
         def found(masses: Tensor) -> Tensor:
-            prob = normalise_masses(x, task, task.graph, masses)
-            return found_volume(prob if task.spread is None else prob * task.spread, task)
+            return found_volume(normalise_masses(x, task, task.graph, masses), task)
 
         random = random_sample(task, held, self.sampling)
         return estimate_volume(task, random, found, class_error(held, task.num_classes), recipe)
