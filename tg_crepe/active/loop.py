@@ -34,8 +34,8 @@ class LabelLoop:
         num_classes (int, optional): The number of classes, where not all of them have a label yet.
             (default: :obj:`None`)
         warm_start (bool, optional): Whether a propagation goes on from the last one where answers are few beside the
-            labels that there are (``start`` of :meth:`~tg_crepe.EnergyModel.propagate`): quicker, and about one node in a
-            thousand gets another label than it would else. (default: :obj:`False`)
+            labels that there are (``start`` of :meth:`~tg_crepe.EnergyModel.propagate`): quicker, and about one node in
+            a thousand gets another label than it would else. (default: :obj:`False`)
         seed (int, optional): The seed of the strategy :obj:`"random"`. (default: :obj:`0`)
     """
 

@@ -213,8 +213,8 @@ class CrepePropagation(EnergyModel):
         return diffused_start(task, self.recipe, rate, partial(self.volume, task, held), self.outvote)
 
     def volume(self, task: LabelTask, held: HeldOut | None, x: Tensor) -> VolumePosterior:
-        """The class volumes, from the counts of the labels and from the sources ``x`` as they are diffused: evidence has
-        no word in it, since one that never names a class would remove it."""
+        """The class volumes, from the counts of the labels and from the sources ``x`` as they are diffused: evidence
+        has no word in it, since one that never names a class would remove it."""
         recipe = self.recipe
         if self._volume_name != "labels" or self._plain(task):
             return VolumePosterior.given(resolve_volume("class_volume", self.class_volume, task, recipe.pseudo_count))
