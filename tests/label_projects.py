@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tg_crepe.label import Project, Session
 from tg_crepe.label.solve import solve_book
+from tg_crepe.label.store import ActStore, Answer
 
 COLOURS = ((200, 60, 60), (60, 160, 60), (60, 60, 200))
 
@@ -51,3 +53,11 @@ def solve_now(session: Session) -> None:
     """What the worker does, at once."""
     book, wanted = session.to_solve()
     session.publish(solve_book(book, session.project.x, session.project.prepared), book, wanted)
+
+
+def write_until_killed(path: Path, pipe: Any) -> None:
+    """Records answers for ever, and says of each that it is saved; here, where a new process can import it."""
+    store = ActStore(path)
+    for item in range(100_000):
+        store.record(f"request-{item}", "one", {}, [Answer(item, "class", 1)])
+        pipe.send(item)

@@ -5,6 +5,7 @@ import sqlite3
 import time
 
 import pytest
+from label_projects import write_until_killed
 
 from tg_crepe.label.book import NONE, Book
 from tg_crepe.label.store import ActStore, Answer, ProgressPoint
@@ -123,23 +124,16 @@ def test_names_that_no_class_may_have_are_refused(store, name):
         book_of(store).check_name(name)
 
 
-def write_until_killed(path, pipe):
-    store = ActStore(path)
-    for item in range(100_000):
-        store.record(f"request-{item}", "one", {}, [labelled(item, 1)])
-        pipe.send(item)
-
-
 def test_every_answer_that_was_called_saved_outlives_a_kill(tmp_path):
     path = tmp_path / "labels.sqlite"
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=write_until_killed, args=(path, there))
     process.start()
+    there.close()  # else a child that died would be waited for
     saved = [here.recv() for _ in range(40)]
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    there.close()
     while here.poll():
         try:
             saved.append(here.recv())
