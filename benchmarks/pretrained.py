@@ -271,4 +271,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import pretrained  # by this name workers find its functions
+
+    pretrained.main()
