@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tg_crepe.energy import NORMALISERS, along_degree, get_normaliser
-from tg_crepe.energy.normaliser import _sorted_quantile, _weighted_quantile
+from tg_crepe.energy.normaliser import _selected_quantile, _sorted_quantile, _weighted_quantile
 
 VOLUME = torch.tensor([0.15, 0.5, 0.8], dtype=torch.float64)
 
@@ -127,8 +127,20 @@ def test_a_selected_quantile_is_the_sorted_one(kind, level):
     elif kind == "sorted":
         v = np.sort(v, axis=0)
     elif kind == "few large masses":
-        mass[rng.choice(mass.size, 5)] = 1e5  # a sample hardly sees them
+        mass[rng.choice(mass.size, 5)] = 1e5
     levels = torch.full((3,), level, dtype=torch.float64)
     found = _weighted_quantile(torch.from_numpy(v), torch.from_numpy(mass), levels)
     expected = _sorted_quantile(torch.from_numpy(v).t().contiguous(), torch.from_numpy(mass), levels)
     assert found.view(-1).tolist() == expected.view(-1).tolist()
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=40),
+    st.floats(0.001, 1.0),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_bits_select_what_sorting_does_over_the_whole_range_of_numbers(values, level, dtype):
+    rows = torch.tensor([values], dtype=dtype)
+    mass = torch.arange(1, rows.size(1) + 1, dtype=dtype)  # sums are exact in any order
+    levels = torch.tensor([level], dtype=torch.float64)
+    assert _selected_quantile(rows, mass, levels).item() == _sorted_quantile(rows, mass, levels).item()
