@@ -13,8 +13,9 @@ from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.pool import log_opinion, trust_opinions
 from tg_crepe.solvers.resolvent import resolvent
 
-#: About how many labels it takes to move an exponent away from one.
-_LABELS = 1.0
+#: About how many labels it takes to move an exponent from what it is without any. The fewer the better: labels that were
+#: left out know how sure each opinion may be, and an exponent that is held back leaves the word to the other.
+_LABELS = 0.1
 
 #: The residual of a diffusion.
 _TOL = 1e-4
@@ -54,7 +55,7 @@ def diffuse_evidence(prob: Tensor, y: Tensor, mask: Tensor, graph: CanonicalGrap
 
 @dataclass(frozen=True)
 class EvidencePool:
-    r"""How far several opinions of the same nodes are trusted, from labels that none of them knew.
+    r"""How far opinions of the same nodes are trusted, from labels that none of them knew.
 
     Args:
         trust (torch.Tensor): The exponents of the opinions, see :func:`~tg_crepe.inference.pool.trust_opinions`, of
@@ -65,7 +66,10 @@ class EvidencePool:
 
     @classmethod
     def fit(cls, opinions: Tensor, y: Tensor) -> EvidencePool:
-        r"""Fits the trust to labels; the fewer there are, the nearer it is to one for all, the plain product.
+        r"""Fits the trust to labels.
+
+        The last opinion has heard the others, as an energy whose evidence they are: without labels it has the word
+        alone, for a product would count the others twice.
 
         Args:
             opinions (torch.Tensor): What each says of labels that were left out, of shape
@@ -73,8 +77,8 @@ class EvidencePool:
             y (torch.Tensor): Their classes, of shape :obj:`[num_judged]`.
         """
         worth = torch.ones(y.numel(), dtype=torch.float64, device=y.device)
-        number = opinions.size(0)
-        return cls(trust_opinions(log_opinion(opinions.double()), y, worth, [1.0] * number, [_LABELS] * number))
+        expected = [0.0] * (opinions.size(0) - 1) + [1.0]
+        return cls(trust_opinions(log_opinion(opinions.double()), y, worth, expected, [_LABELS] * len(expected)))
 
     def __call__(self, opinions: Tensor) -> Tensor:
         """The pooled probabilities, in double precision, of shape :obj:`[num_nodes, num_classes]`.

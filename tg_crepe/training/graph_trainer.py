@@ -46,8 +46,8 @@ class GraphTrainer:
     A network is surest of the labels it was trained on, and so is an energy. Therefore the labels are dealt into
     :math:`K` parts, and all of the above runs :math:`K + 1` times, once with all labels and once without each part;
     what network and energy say of the labels that they did not know tells how far each is trusted, :math:`w`
-    (:func:`~tg_crepe.inference.pool.trust_opinions`). Where one of them is bad, its exponent is near zero. The energy
-    gets the networks' probabilities as its ``prior``: of a labelled node those of the network that did not know it, of
+    (:class:`~tg_crepe.training.graph_evidence.EvidencePool`). Where one of them is bad, its exponent is near zero, and
+    where no label can be left out the energy has the word alone. It gets the networks' probabilities as its ``prior``: of a labelled node those of the network that did not know it, of
     the others the mean of all (:func:`~tg_crepe.inference.out_of_fold.out_of_fold`).
 
     .. code-block:: python
