@@ -47,8 +47,9 @@ class GraphTrainer:
     :math:`K` parts, and all of the above runs :math:`K + 1` times, once with all labels and once without each part;
     what network and energy say of the labels that they did not know tells how far each is trusted, :math:`w`
     (:class:`~tg_crepe.training.graph_evidence.EvidencePool`). Where one of them is bad, its exponent is near zero, and
-    where no label can be left out the energy has the word alone. It gets the networks' probabilities as its ``prior``: of a labelled node those of the network that did not know it, of
-    the others the mean of all (:func:`~tg_crepe.inference.out_of_fold.out_of_fold`).
+    where no label can be left out the energy has the word alone. It gets the networks' probabilities as its ``prior``:
+    of a labelled node those of the network that did not know it, of the others the mean of all
+    (:func:`~tg_crepe.inference.out_of_fold.out_of_fold`).
 
     .. code-block:: python
 
