@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import numbers
+import math
 
 import torch
 from torch import Tensor
@@ -60,7 +60,7 @@ class VolumeMBO(EnergyModel):
         super().__init__(**options)
         if self.bind_volume is None:
             raise ValueError("'bind_volume' must be given, got None: the labels are assigned by it")
-        if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real) or not 0 <= temperature < 1e6:
+        if not isinstance(temperature, float | int) or not 0 <= temperature < math.inf:
             raise ValueError(f"'temperature' must be a number >= 0, got {temperature!r}")
         check_count("max_steps", max_steps)
         check_count("seed", seed, low=0)
