@@ -29,6 +29,7 @@ from shared.grid import CellStore
 
 from tg_crepe import LGC, GraphWarning
 from tg_crepe.inference.task import ExpectedError
+from tg_crepe.models import ENERGY_MODELS
 
 
 @pytest.fixture(autouse=True)
