@@ -50,7 +50,8 @@ class CutSSL(EnergyModel):
 
     from the solution without :math:`X \geq 0` (Laplace learning with a shift per class). It ends in a
     local minimum, with very few labels sometimes a poor one. Penalty and concavity are in units of the degree, so
-    nothing depends on the scale of the weights. A finding of multi-label data is a cut of its own, in :math:`0 \leq x \leq 1` with :math:`\mathbf{1}^\top x = m`.
+    nothing depends on the scale of the weights. A finding of multi-label data is a cut of its own, in
+    :math:`0 \leq x \leq 1` with :math:`\mathbf{1}^\top x = m`.
 
     Args:
         concavity (sequence, optional): The values of :math:`s`, one after the other, below 1.
