@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         WNLL,
         CenteredKernel,
         CrepePropagation,
+        CutSSL,
         EnergyModel,
         Harmonic,
         NearestNeighbor,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         RandomWalk,
         Recipe,
         SparseLP,
+        VolumeMBO,
         get_energy_model,
     )
     from tg_crepe.solvers import CheegerPartition, RatioFlow, cheeger_partition
@@ -42,6 +44,7 @@ __all__ = [
     "CheegerPartition",
     "ConvergenceWarning",
     "CrepePropagation",
+    "CutSSL",
     "EnergyModel",
     "FeatureKNNGraph",
     "GraphGradient",
@@ -57,6 +60,7 @@ __all__ = [
     "RatioFlow",
     "Recipe",
     "SparseLP",
+    "VolumeMBO",
     "cheeger_partition",
     "choose_shares",
     "get_energy_model",

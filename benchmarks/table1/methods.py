@@ -244,6 +244,8 @@ METHODS = (
     Method("WNLL", _Energy("wnll"), 1.6, paper="WNLL"),
     Method("Poisson", _Energy("poisson"), 3.5, paper="PoL"),
     Method("Poisson-MBO", _Energy("poisson_mbo"), 12, slow_splits=10),
+    Method("Volume-MBO", _Energy("volume_mbo"), 6, slow_splits=10),
+    Method("CutSSL", _Energy("cut_ssl"), 14, slow_splits=10),
     Method("centred kernel", _Energy("centered_kernel"), 1.4, paper="CK"),
     Method("sparse label propagation", _Energy("sparse_lp"), 5.1),
     Method("sparse label propagation, as published", _Energy("sparse_lp", {"as_published": True}), 5.1, paper="SLP"),

@@ -6,6 +6,7 @@ from tg_crepe.datasets.cifar10_subset import load_cifar10_subset
 from tg_crepe.datasets.cifar100 import load_cifar100
 from tg_crepe.datasets.digits import load_digits
 from tg_crepe.datasets.fashion_mnist import load_fashion_mnist
+from tg_crepe.datasets.graphlearning import load_graphlearning
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles
 from tg_crepe.datasets.image_folder import load_image_folder
@@ -34,6 +35,7 @@ __all__ = [
     "load_cifar100",
     "load_digits",
     "load_fashion_mnist",
+    "load_graphlearning",
     "load_image_folder",
     "load_medmnist",
     "load_mini_imagenet",

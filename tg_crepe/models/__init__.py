@@ -2,6 +2,7 @@ from tg_crepe.inference.result import PropagationResult
 from tg_crepe.models.base import EnergyModel
 from tg_crepe.models.centered_kernel import CenteredKernel
 from tg_crepe.models.crepe import CrepePropagation, Recipe
+from tg_crepe.models.cut_ssl import CutSSL
 from tg_crepe.models.harmonic import Harmonic
 from tg_crepe.models.lgc import LGC
 from tg_crepe.models.nearest_neighbor import NearestNeighbor
@@ -11,6 +12,7 @@ from tg_crepe.models.poisson_mbo import PoissonMBO
 from tg_crepe.models.random_walk import RandomWalk
 from tg_crepe.models.registry import ENERGY_MODELS, get_energy_model
 from tg_crepe.models.sparse_lp import SparseLP
+from tg_crepe.models.volume_mbo import VolumeMBO
 from tg_crepe.models.wnll import WNLL
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "WNLL",
     "CenteredKernel",
     "CrepePropagation",
+    "CutSSL",
     "EnergyModel",
     "Harmonic",
     "NearestNeighbor",
@@ -29,5 +32,6 @@ __all__ = [
     "RandomWalk",
     "Recipe",
     "SparseLP",
+    "VolumeMBO",
     "get_energy_model",
 ]

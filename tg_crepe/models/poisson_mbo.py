@@ -64,14 +64,14 @@ class PoissonMBO(EnergyModel):
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
         keep, push = 1 - step * degree, step * push  # u − δ (L u − μ b) = (1 − δ d) u + δ W u + δ μ b
         score, _ = match_volumes(solve_poisson(task).score, task, volume)
-        state, trace = _threshold(score, task), Trace()
+        state, trace = threshold(score, task), Trace()
         status: Status = "step_limit"
         for number in range(1, self.max_steps + 1):
             u = state
             for _ in range(self.inner_steps):
                 u = graph.add_product(torch.addcmul(push, keep, u), u, step)
             score, missed = match_volumes(u, task, volume)
-            before, state = state, _threshold(score, task)
+            before, state = state, threshold(score, task)
             changed = int(communicator.sum((state != before).any(dim=1).sum()))
             trace.append(step=number, changed=changed, missed=missed)
             if changed == 0:
@@ -83,7 +83,7 @@ class PoissonMBO(EnergyModel):
         return model_repr(self, fidelity=self.fidelity, inner_steps=self.inner_steps)
 
 
-def _threshold(score: Tensor, task: LabelTask) -> Tensor:
+def threshold(score: Tensor, task: LabelTask) -> Tensor:
     """Ones at the class of the largest score (findings: where it is positive), and at what is known."""
     if task.multi_label:
         chosen = score > 0

@@ -17,6 +17,8 @@ ENERGY_MODELS = {
     "centered_kernel": "CenteredKernel",
     "poisson": "Poisson",
     "poisson_mbo": "PoissonMBO",
+    "volume_mbo": "VolumeMBO",
+    "cut_ssl": "CutSSL",
     "p_laplace": "PLaplace",
     "nearest_neighbor": "NearestNeighbor",
 }
@@ -33,8 +35,8 @@ def get_energy_model(name: str, **options: Any) -> EnergyModel:
 
     Args:
         name (str): :obj:`"crepe"`, :obj:`"harmonic"`, :obj:`"lgc"`, :obj:`"random_walk"`, :obj:`"sparse_lp"`,
-            :obj:`"wnll"`, :obj:`"centered_kernel"`, :obj:`"poisson"`, :obj:`"poisson_mbo"`, :obj:`"p_laplace"` or
-            :obj:`"nearest_neighbor"`.
+            :obj:`"wnll"`, :obj:`"centered_kernel"`, :obj:`"poisson"`, :obj:`"poisson_mbo"`,
+            :obj:`"volume_mbo"`, :obj:`"cut_ssl"`, :obj:`"p_laplace"` or :obj:`"nearest_neighbor"`.
         **options: The arguments of the model.
     """
     check_choice("name", name, ENERGY_MODELS)
