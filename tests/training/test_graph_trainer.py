@@ -272,6 +272,7 @@ def test_very_few_labels_are_enough_to_run(per_class):
     trainer = fit(data, config=GraphTrainingConfig(folds=5, epochs=5, k=5))
     assert ("held_out_error" in trainer.final) == (per_class > 1)
     assert trainer.final["trust"] == {"network": 0.0, "energy": 1.0} or per_class > 1
+    assert len(trainer.history) == (2 if per_class > 1 else 1)
 
 
 def test_callbacks_are_called_at_their_moments():

@@ -16,7 +16,8 @@ class GraphTrainingConfig:
 
     Args:
         rounds (int, optional): How often the networks are trained: once on the labels, then on the pseudo-labels of the
-            round before. (default: :obj:`2`)
+            round before; once where every class has one label, which cannot be left out to judge more.
+            (default: :obj:`2`)
         folds (int, optional): The parts that the labels are dealt into; a network more is trained for every part,
             without it. (default: :obj:`5`)
         epochs (int, optional): The steps of a network, or passes through the loader. (default: :obj:`200`)

@@ -123,7 +123,8 @@ class GraphTrainer:
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
             graphs, pseudo = [graph] * len(self._masks), None
-            for _ in range(self.config.rounds):
+            # Where nothing can judge it, a network that learns what it has helped to say drifts to one class.
+            for _ in range(self.config.rounds if self._parts else 1):
                 self.epoch += 1
                 self._notify("on_epoch_begin")
                 self._train(pseudo)
