@@ -1,4 +1,4 @@
-"""What ``benchmarks/together.py`` writes: errors of every method, and how both together compare with each."""
+"""What ``benchmarks/contest graphs`` writes: errors of every method, and how both together compare with each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from scipy.stats import ttest_rel, wilcoxon
-from shared import machine
 from shared.picture import write_picture
 from shared.planetoid_job import DRAWS, GRAPHS, METHODS
-from shared.table import markdown
+from shared.table import markdown, opening
 
 from tg_crepe.viz import PALETTE
 
@@ -84,10 +83,8 @@ def comparison_table(results: Results, draw: str) -> list[str]:
 
 def summary(results: Results, failed: int = 0) -> str:
     """The whole report."""
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"Seeds {results.seeds[0]} to {results.seeds[-1]}. Labels drawn at random are judged on all other nodes, the "
         "public split on its test nodes (a seed is that of the networks there). Networks have the settings of PyG's "
         "examples, without validation labels: the last epoch counts. A node that no label reaches counts as an error. "
