@@ -68,17 +68,30 @@ class Results:
         return paired_p([one - other for one, other in pairs if not math.isnan(one + other)])
 
     def worst(self, method: str, column: str, largest: bool) -> tuple[str, float]:
-        """The family whose mean of a column is the worst."""
+        """The family whose mean of a column is the worst; without a name where there is none."""
         families = dict.fromkeys(family for family, _ in self.places)
         means = {family: self.mean(method, column, family=family) for family in families}
         known = {family: value for family, value in means.items() if not math.isnan(value)}
+        if not known:
+            return "", math.nan
         name = (max if largest else min)(known, key=lambda family: known[family])
         return name, known[name]
+
+    def least_held(self, method: str) -> tuple[str, float]:
+        """The family whose intervals hold the error most rarely; without a name where there are none."""
+        held = {family: self.held(method, family=family) for family, _ in self.places}
+        name = min(held, key=lambda family: held[family])
+        return (name, held[name]) if not math.isnan(held[name]) else ("", math.nan)
 
 
 def number(value: float, form: str = ".1f") -> str:
     """A number as tables show it."""
     return "–" if math.isnan(value) else format(value, form)
+
+
+def named(family: str, value: float, form: str) -> str:
+    """A family and its number."""
+    return f"{family} {value:{form}}" if family else "–"
 
 
 def overall_table(results: Results) -> list[str]:
@@ -99,8 +112,6 @@ def overall_table(results: Results) -> list[str]:
     ]
     body = []
     for method in results.methods:
-        held = {family: results.held(method, family=family) for family, _ in results.places}
-        least = min(held, key=lambda family: held[family])
         found = f"{number(results.mean(method, 'found'), '.0f')} ({number(results.mean(method, 'most'), '.0f')})"
         body.append(
             [
@@ -108,14 +119,14 @@ def overall_table(results: Results) -> list[str]:
                 number(results.mean(method, "error")),
                 number(results.mean(method, "ece")),
                 p_text(results.chance(method, "ece")),
-                "{} {:.1f}".format(*results.worst(method, "ece", largest=True)),
+                named(*results.worst(method, "ece", largest=True), ".1f"),
                 found,
                 p_text(results.chance(method, "found")),
-                "{} {:.0f}".format(*results.worst(method, "found", largest=False)),
+                named(*results.worst(method, "found", largest=False), ".0f"),
                 number(results.mean(method, "left")),
                 p_text(results.chance(method, "left")),
                 number(results.held(method), ".0f"),
-                "–" if math.isnan(held[least]) else f"{least} {held[least]:.0f}",
+                named(*results.least_held(method), ".0f"),
             ]
         )
     return markdown(header, body)
@@ -146,6 +157,25 @@ def family_table(results: Results) -> list[str]:
     return markdown(["ECE / errors found, in %", *results.methods], body)
 
 
+def tables(results: Results) -> list[str]:
+    """All tables, the overall one first."""
+    return [
+        *overall_table(results),
+        "",
+        *draw_table(results, "ece", "ECE in %"),
+        "",
+        *draw_table(results, "found", "% of the errors in the least certain fifth", ".0f"),
+        "",
+        *draw_table(results, "most", "possible", ".0f"),
+        "",
+        *draw_table(results, "left", "error left when that fifth is put right, in %"),
+        "",
+        *draw_table(results, "held", "interval holds the error, in %"),
+        "",
+        *family_table(results),
+    ]
+
+
 def summary(rows: Sequence[Row], failed: int = 0) -> str:
     """The whole report."""
     results = Results(rows)
@@ -162,19 +192,7 @@ def summary(rows: Sequence[Row], failed: int = 0) -> str:
         f"that of the expected error, 90 % are wanted. p: Wilcoxon's over cells of the difference from {OURS}, "
         "two-sided and not corrected.",
         "",
-        *overall_table(results),
-        "",
-        *draw_table(results, "ece", "ECE in %"),
-        "",
-        *draw_table(results, "found", "% of the errors in the least certain fifth", ".0f"),
-        "",
-        *draw_table(results, "most", "possible", ".0f"),
-        "",
-        *draw_table(results, "left", "error left when that fifth is put right, in %"),
-        "",
-        *draw_table(results, "held", "interval holds the error, in %"),
-        "",
-        *family_table(results),
+        *tables(results),
     ]
     return "\n".join(lines) + "\n"
 
@@ -195,7 +213,7 @@ def draw_reliability(rows: Sequence[Row], path: Path) -> None:
                 np.array([results.mean(method, f"{name}_{i + 1}", draw) for i in range(CURVE)])
                 for name in ("rows", "sure", "right")
             )
-            some = share > 0.002  # a bin of a few rows says nothing
+            some = share > 0.01  # a bin of a few rows says nothing
             colour, width = PALETTE[index % len(PALETTE)], 2.2 if method in (CREPE, HEAD) else 1.1
             x, y = sure[some] / share[some], right[some] / share[some]
             axes.plot(x, y, color=colour, lw=width, label=method)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -58,6 +59,11 @@ def error_table(results: Results, draw: str) -> list[str]:
     return markdown([f"{draw}, error in %", *results.graphs], body)
 
 
+def t_test(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """p of a paired t-test; NaN where there are fewer than two draws."""
+    return float(ttest_rel(ours, theirs).pvalue) if len(ours) > 1 else math.nan
+
+
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """The mean difference, on how many draws ours is lower, and two paired tests."""
     if not ours:
@@ -67,7 +73,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> str:
     text = f"{difference:+.2f}".replace("-", "−")
     if len(ours) < 2 or list(ours) == list(theirs):
         return f"{text}, lower in {lower} of {len(ours)}"
-    chance = f"p {ttest_rel(ours, theirs).pvalue:.1e} (t), {wilcoxon(ours, theirs).pvalue:.1e} (Wilcoxon)"
+    chance = f"p {t_test(ours, theirs):.1e} (t), {wilcoxon(ours, theirs).pvalue:.1e} (Wilcoxon)"
     return f"{text}, lower in {lower} of {len(ours)}, {chance}"
 
 
@@ -81,6 +87,12 @@ def comparison_table(results: Results, draw: str) -> list[str]:
     return markdown([f"{OURS} minus …, in points", *results.graphs], body)
 
 
+def draw_tables(results: Results, draw: str) -> list[str]:
+    """Errors of a draw, and how both together compare with the others."""
+    compared = comparison_table(results, draw) if OURS in results.methods and len(results.methods) > 1 else []
+    return [*error_table(results, draw), "", *compared, ""]
+
+
 def summary(results: Results, failed: int = 0) -> str:
     """The whole report."""
     lines = [
@@ -91,10 +103,7 @@ def summary(results: Results, failed: int = 0) -> str:
         "In brackets: the number of draws.",
         "",
     ]
-    for draw in results.draws:
-        lines += [*error_table(results, draw), ""]
-        if OURS in results.methods and len(results.methods) > 1:
-            lines += [*comparison_table(results, draw), ""]
+    lines += [line for draw in results.draws for line in draw_tables(results, draw)]
     return "\n".join(lines).rstrip() + "\n"
 
 

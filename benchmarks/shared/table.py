@@ -21,12 +21,12 @@ def opening(failed: int) -> list[str]:
     return [machine.describe(), "", *([f"**{failed} cells failed and are missing.**", ""] if failed else [])]
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a CSV file with numbers as such; none where there is no file."""
+def read_rows(path: Path, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a CSV file with numbers as such, perhaps some of its columns; none where there is no file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
-        return [{name: number(text) for name, text in row.items()} for row in csv.DictReader(file)]
+        return [{name: number(row[name]) for name in columns or row} for row in csv.DictReader(file)]
 
 
 def number(text: str) -> str | int | float:
