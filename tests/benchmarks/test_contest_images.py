@@ -10,6 +10,7 @@ pytest.importorskip("PIL")
 from contest import images
 from shared import images_job, machine
 from shared.estimators import ESTIMATORS
+from shared.grid import Cell
 
 from tg_crepe.embed import Embedding
 
@@ -27,7 +28,7 @@ def path(tmp_path):
 
 
 def run(path, method: str, seed: int) -> dict:
-    cell = images_job.make_cell("clusters", path, 90, 2, seed, method)
+    cell = Cell({"data": "clusters", "labels": 2, "method": method, "seed": seed}, "", 1.0)
     (row,) = images_job.run_cell({"clusters": path}, 90, cell)
     return row
 
