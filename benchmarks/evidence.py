@@ -22,9 +22,9 @@ from shared import machine
 from shared.command import run_command
 from shared.evidence_job import DRAWS, FAMILIES, KINDS, make_cell, make_job
 from shared.grid import CellStore
-from shared.options import add_run_options, check_run_options
+from shared.options import new_parser, parse_table
 from shared.picture import write_picture
-from shared.table import markdown
+from shared.table import markdown, opening
 
 SEEDS = (0, 5)
 
@@ -34,18 +34,7 @@ HARMLESS = 0.5
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line; ``out`` is what is meant where it is not given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "END"))
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="FAMILY")
-    parser.add_argument("--draws", nargs="+", choices=DRAWS, default=list(DRAWS), metavar="DRAW")
-    add_run_options(parser)
-    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
-    options = parser.parse_args(arguments)
-    check_run_options(parser, options)
-    whole = (tuple(options.seeds), set(options.families), set(options.draws)) == (SEEDS, set(FAMILIES), set(DRAWS))
-    if options.out is None and whole:
-        options.out = machine.RESULTS
-    return options
+    return parse_table(new_parser(__doc__), arguments, SEEDS, families=FAMILIES, draws=DRAWS)
 
 
 def main() -> None:
@@ -110,10 +99,8 @@ def report(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Path
         ]
         for place in results.places
     ]
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"Errors in %, means of seeds {results.seeds[0]} to {results.seeds[-1]}. Evidence that should be ignored: the "
         f"change of CREPE's error in points, in bold above {HARMLESS}. Guesses: the error with them and, in brackets, "
         "that of the guess alone; in bold where it is not below both that and CREPE's without evidence.",

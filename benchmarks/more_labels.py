@@ -23,7 +23,7 @@ from shared import machine
 from shared.command import run_command
 from shared.family_job import prepare_families
 from shared.grid import CellStore
-from shared.options import add_run_options, check_run_options
+from shared.options import new_parser, parse_table
 from shared.step_job import WAYS, make_cell, make_job
 from shared.step_report import Results, draw_curves, summary
 
@@ -35,30 +35,15 @@ FAMILIES = ("CIFAR-10 pretrained", "digits", "Fashion-MNIST", "TREC")
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line; ``out`` is what is meant where it is not given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "END"))
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="FAMILY")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="who chooses: %(choices)s")
-    add_run_options(parser)
-    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
-    options = parser.parse_args(arguments)
-    check_run_options(parser, options)
-    whole = (tuple(options.seeds), set(options.families), set(options.ways)) == (SEEDS, set(FAMILIES), set(WAYS))
-    if options.out is None and whole:
-        options.out = machine.RESULTS
-    return options
+    return parse_table(new_parser(__doc__), arguments, SEEDS, families=FAMILIES, ways=WAYS)
 
 
 def main() -> None:
     options = parse_arguments()
-    paths = prepare_families(name for name in FAMILIES if name in options.families)
+    paths = prepare_families(options.families)
     # A run that is stopped has everything on the same first seeds.
     cells = [
-        make_cell(path, way, seed)
-        for seed in range(*options.seeds)
-        for path in paths.values()
-        for way in WAYS
-        if way in options.ways
+        make_cell(path, way, seed) for seed in range(*options.seeds) for path in paths.values() for way in options.ways
     ]
     store = CellStore(machine.cache_folder() / "more_labels_cells")
     run_command(cells, functools.partial(make_job, tuple(paths.items())), store, options, report, "more_labels")

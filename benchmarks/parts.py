@@ -7,8 +7,8 @@
 
 Parts are those of :mod:`shared.part_job`, families and draws those of :mod:`shared.families`. The seeds are those of
 development: the page explains choices that were made on them, and what the defaults are worth is asked by
-``families.py``. A part of the table, or other seeds, is printed and only written where ``--out`` says. The run may be
-stopped at any time: the same command goes on where it was. A family whose package or data is missing is left out.
+``contest energies``. A part of the table, or other seeds, is printed and only written where ``--out`` says. The run may
+be stopped at any time: the same command goes on where it was. A family whose package or data is missing is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shared.command import run_command
 from shared.families import DRAWS, FEATURES, GRAPHS
 from shared.family_job import prepare_families
 from shared.grid import CellStore
-from shared.options import add_run_options, check_run_options
+from shared.options import new_parser, parse_table
 from shared.part_job import make_cell, make_job
 from shared.part_report import COLUMNS, PartResults, draw_parts, summary
 
@@ -33,32 +33,20 @@ SEEDS, FAMILIES = (100, 103), (*FEATURES, *GRAPHS)
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line; ``out`` is what is meant where it is not given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs=2, default=SEEDS, metavar=("FIRST", "END"))
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES), metavar="FAMILY")
-    parser.add_argument("--draws", nargs="+", choices=DRAWS, default=list(DRAWS), metavar="DRAW")
-    add_run_options(parser)
-    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results, for all of it)")
-    options = parser.parse_args(arguments)
-    check_run_options(parser, options)
-    whole = (tuple(options.seeds), set(options.families), set(options.draws)) == (SEEDS, set(FAMILIES), set(DRAWS))
-    if options.out is None and whole:
-        options.out = machine.RESULTS
-    return options
+    return parse_table(new_parser(__doc__), arguments, SEEDS, families=FAMILIES, draws=DRAWS)
 
 
 def main() -> None:
     options = parse_arguments()
-    paths = prepare_families(name for name in FAMILIES if name in options.families)
+    paths = prepare_families(options.families)
     # A run that is stopped has everything on the same first seeds.
     cells = [
         make_cell(path, draw, seed)
         for seed in range(*options.seeds)
         for path in paths.values()
-        for draw in DRAWS
-        if draw in options.draws
+        for draw in options.draws
     ]
-    # The store of families.py, which has some of the same rows.
+    # The store of the contest of the energies, which has some of the same rows.
     store = CellStore(machine.cache_folder() / "families_cells")
     job = functools.partial(make_job, store.folder, tuple(paths.items()))
     run_command(cells, job, store, options, report, "parts", COLUMNS)

@@ -2,7 +2,7 @@
 
 Run ``python examples/planetoid.py --root DIR --name Cora``, where DIR holds the files of PyG's ``Planetoid`` data set
 (``DIR/Cora/raw/ind.cora.x`` and so on); it is only read. Without them the script runs on a random graph of seven
-blocks. ``python benchmarks/together.py`` compares on many draws of the labels.
+blocks. ``python benchmarks/contest graphs`` compares on many draws of the labels.
 """
 
 from __future__ import annotations

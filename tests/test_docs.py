@@ -64,11 +64,3 @@ def test_the_readme_is_short_and_works_away_from_the_tree():
     readme = ROOT / "README.md"
     assert len(readme.read_text(encoding="utf-8").splitlines()) <= 150
     assert [link for link in links(readme) if "://" not in link] == []
-
-
-def test_every_figure_of_the_readme_was_measured():
-    measured = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks" / "results").glob("*.md"))
-    rows = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    figures = {figure for row in rows for figure in re.findall(r"\d+\.\d\d\b", row)}
-    assert len(figures) > 20
-    assert {figure for figure in figures if not re.search(rf"\b{re.escape(figure)}\b", measured)} == set()

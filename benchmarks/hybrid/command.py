@@ -32,6 +32,7 @@ from pathlib import Path
 from hybrid import report as hybrid_report
 from hybrid.cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
 from hybrid.job import features_name, make_cell, make_job
+from hybrid.page import page_text, read, report_text
 from shared import machine
 from shared.grid import Cell, CellStore, exit_with, run_or_stop
 from shared.page import fill
@@ -119,19 +120,14 @@ def describe_plan(cells: list[Cell], store: CellStore, workers: int) -> str:
 
 def write_report(experiment: str, table: Path, failed: int, full: bool) -> str:
     """Writes the tables and the figure of a csv file; a full run also goes into the page of the site."""
-    rows = hybrid_report.read(table)
-    if experiment in (*hybrid_report.CHANGED, "calibration"):  # beside the same runs without, where those are
-        rows = [*rows, *hybrid_report.plain_runs(table.parent, rows)]
-    text = hybrid_report.summary(experiment, rows, failed)
-    if experiment == "features":
-        text += "\n" + "\n".join(hybrid_report.features_table(table.parent, "fashion_mnist")) + "\n"
+    text = report_text(experiment, table, failed)
     machine.write_text(text, table.with_suffix(".md"))
     # The pages of the site can show no picture from outside their folder.
     images = DOCS / "images" if full else table.parent
     images.mkdir(parents=True, exist_ok=True)
-    hybrid_report.draw(experiment, rows, images / f"{table.stem}.png")
+    hybrid_report.draw(experiment, read(experiment, table), images / f"{table.stem}.png")
     if full:
-        fill(DOCS / "results.md", table.stem, f"{text}\n![{experiment}](images/{table.stem}.png)\n")
+        fill(DOCS / "results.md", table.stem, page_text(experiment, table))
     return text
 
 

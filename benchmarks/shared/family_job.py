@@ -1,5 +1,5 @@
-"""What a worker of ``benchmarks/families.py`` and ``parts.py`` does: it labels a few nodes, lets every method predict
-and judges it."""
+"""What a worker of ``benchmarks/contest energies`` and ``parts.py`` does: it labels a few nodes, lets every method
+predict and judges it."""
 
 from __future__ import annotations
 

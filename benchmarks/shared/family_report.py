@@ -1,4 +1,4 @@
-"""What ``benchmarks/families.py`` writes: every method beside the best other energy of each cell, and a heat map."""
+"""What ``benchmarks/contest energies`` writes: every method beside the best other energy of a cell, and a heat map."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from shared import machine
 from shared.families import DRAWS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS
-from shared.picture import draw_ratios
-from shared.table import markdown
+from shared.picture import draw_places
+from shared.standing import Place, Standing, geometric_mean, p_text
+from shared.table import markdown, opening
 
 Row = dict[str, Any]
-
-#: A family and a draw.
-Place = tuple[str, str]
 
 #: Ratios above the first are in bold; how many are above either is counted.
 WORSE, MUCH_WORSE = 1.05, 1.20
@@ -28,11 +25,6 @@ WORST = 10
 
 #: The draw whose soft labels have the least to go by.
 FEWEST = "1 per class"
-
-
-def geometric_mean(ratios: Sequence[float]) -> float:
-    """The geometric mean; NaN where there is nothing."""
-    return float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan
 
 
 @dataclass(frozen=True)
@@ -80,6 +72,9 @@ class Results:
             for method, own in cell.items()
             for value in self.columns
         }
+        errors = {place: {name: self.mean(place, name) for name in cell} for place, cell in found.items()}
+        #: Ranks and p; forms of CREPE are ranked in its place.
+        self.standing = Standing(errors, self._half, CREPE, field=(CREPE, *OTHERS))
 
     def mean(self, place: Place, method: str, value: str = "error") -> float:
         """The mean of a column over the seeds of a cell."""
@@ -147,6 +142,8 @@ def overall_table(results: Results) -> list[str]:
             [
                 method,
                 f"{results.geometric_mean(method):.3f}",
+                f"{results.standing.rank(method):.1f}",
+                p_text(results.standing.chance(method)),
                 f"{results.ratio(worst, method):.2f} ({', '.join(worst)})",
                 f"{won:.0%} ({tied:.0%})",
                 str(results.above(method, WORSE)),
@@ -160,6 +157,8 @@ def overall_table(results: Results) -> list[str]:
     header = [
         "method",
         "ratio to the best other, geometric mean",
+        "mean rank",
+        f"p against {CREPE}",
         "worst cell",
         "cells won (tied)",
         "cells > 5 % above",
@@ -231,10 +230,8 @@ def summary(results: Results, failed: int = 0) -> str:
         if known
         else "None of the families took part in the development of the defaults."
     )
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"{len(results.families)} families, {len(results.cells)} cells (family × draw of labels), seeds {seeds[0]} to "
         f"{seeds[-1]}, {min(counts)} to {max(counts)} in a cell. {seen}",
         "",
@@ -243,8 +240,9 @@ def summary(results: Results, failed: int = 0) -> str:
         "at its default. It is chosen on the test labels, which flatters the others. Half a node is added on both "
         "sides (50 / number of unlabelled nodes), so that no error is zero. ECE: 15 bins of equal width of the largest "
         "probability, the mean over cells. A cell is won where the error is below that of every (other) energy of that "
-        "list, tied where it equals the lowest. The last column: cells and seeds whose expected interval holds the "
-        "true error.",
+        "list, tied where it equals the lowest. Ranks are among CREPE and the others, a form of CREPE in its place; p: "
+        "Wilcoxon's over cells, of the logarithm of the error over CREPE's, two-sided and not corrected. The last "
+        "column: cells and seeds whose expected interval holds the true error.",
         "",
         *overall_table(results),
         "",
@@ -268,9 +266,6 @@ def summary(results: Results, failed: int = 0) -> str:
 
 def draw_map(results: Results, path: Path) -> None:
     """Family × draw: the ratio on a logarithmic scale, white where CREPE and the best other are equal."""
-    families, draws = results.families, results.draws
-    ratio = np.full((len(families), len(draws)), np.nan)
-    for family, draw in results.cells:
-        ratio[families.index(family), draws.index(draw)] = results.ratio((family, draw))
     colours = "blue: fewer errors, red: more, grey: no such draw"
-    draw_ratios(ratio, families, draws, f"CREPE's error over that of the best other energy\n{colours}", path)
+    title = f"CREPE's error over that of the best other energy\n{colours}"
+    draw_places({place: results.ratio(place) for place in results.cells}, title, path, DRAWS)

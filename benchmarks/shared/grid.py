@@ -16,13 +16,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from shared.table import number
 from tqdm import tqdm
 
 Value = str | int | float
@@ -97,7 +98,7 @@ class CellStore:
         with table.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 found.setdefault((*(row[name] for name in names), row["settings"]), []).append(
-                    {name: _number(text) for name, text in row.items()}
+                    {name: number(text) for name, text in row.items()}
                 )
         adopted = 0
         for cell in cells:
@@ -110,14 +111,6 @@ class CellStore:
     def forget(self, cell: Cell) -> None:
         """Drops an answer, so that the cell is run again."""
         self._path(cell).unlink(missing_ok=True)
-
-
-def _number(text: str) -> Value:
-    """A cell of a csv file as the number that it is, or as it stands."""
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text
 
 
 #: Makes the job of a worker, from the number of threads that it may use.

@@ -22,8 +22,8 @@ def _without(**changes: object) -> Method:
     return Method(functools.partial(CrepePropagation, Recipe(**changes)), 0.35, ours=True)  # type: ignore[arg-type]
 
 
-#: CREPE and what is left of it without a part. The first two are called and made as in ``families.py``: what it has
-#: measured is not measured again.
+#: CREPE and what is left of it without a part. The first two are called and made as in ``contest energies``: what that
+#: has measured is not measured again.
 PARTS: dict[str, Method] = {
     CREPE: Method(CrepePropagation, 0.35, ours=True),
     "no flow": Method(without_flow, 0.2, ours=True),

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from shared import machine
 from shared.families import DRAWS
 from shared.family_job import CREPE
-from shared.family_report import Best, Place, Results, geometric_mean
+from shared.family_report import Best, Results
 from shared.part_job import PARTS
 from shared.picture import draw_ratios
-from shared.table import markdown
+from shared.standing import Place, geometric_mean
+from shared.table import markdown, opening
 
 #: Draws that ask for the same of a method: hardly any labels, many, counts that tell the volumes, that mislead, that
 #: tell nothing.
@@ -94,10 +94,8 @@ def family_table(results: PartResults) -> list[str]:
 def summary(results: PartResults, failed: int = 0) -> str:
     """The whole report."""
     seeds = sorted({row["seed"] for row in results.rows})
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"{len(results.families)} families, {len(results.cells)} cells (family × draw of labels), seeds {seeds[0]} to "
         f"{seeds[-1]}. The parts were chosen with an eye on these families and on development seeds (100 and above): "
         "the table explains the choice and is no test of it.",

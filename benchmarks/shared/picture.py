@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,3 +59,14 @@ def draw_ratios(
     bar.set_ticks(ticks, labels=[f"{tick:.3g}" if tick >= 0.5 else "0.33" for tick in ticks])
     bar.ax.minorticks_off()
     write_picture(figure, path)
+
+
+def draw_places(ratios: Mapping[tuple[str, str], float], title: str, path: Path, order: Sequence[str] = ()) -> None:
+    """:func:`draw_ratios` of cells: a row per first name as they come, a column per second one, in some order."""
+    rows = list(dict.fromkeys(place[0] for place in ratios))
+    columns = list(dict.fromkeys(place[1] for place in ratios))
+    columns.sort(key=lambda name: order.index(name) if name in order else len(order))
+    ratio = np.full((len(rows), len(columns)), np.nan)
+    for (row, column), value in ratios.items():
+        ratio[rows.index(row), columns.index(column)] = value
+    draw_ratios(ratio, rows, columns, title, path)

@@ -1,4 +1,4 @@
-"""What a worker of ``benchmarks/together.py`` does: networks, energies and both on a citation graph with its words."""
+"""What a worker of ``benchmarks/contest graphs`` does: networks, energies and both on a citation graph."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""What ``benchmarks/together.py`` writes: errors of every method, and how both together compare with each."""
+"""What ``benchmarks/contest graphs`` writes: errors of every method, and how both together compare with each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from scipy.stats import ttest_rel, wilcoxon
-from shared import machine
 from shared.picture import write_picture
 from shared.planetoid_job import DRAWS, GRAPHS, METHODS
-from shared.table import markdown
+from shared.table import markdown, opening
 
 from tg_crepe.viz import PALETTE
 
@@ -59,6 +59,11 @@ def error_table(results: Results, draw: str) -> list[str]:
     return markdown([f"{draw}, error in %", *results.graphs], body)
 
 
+def t_test(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """p of a paired t-test; NaN where there are fewer than two draws."""
+    return float(ttest_rel(ours, theirs).pvalue) if len(ours) > 1 else math.nan
+
+
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """The mean difference, on how many draws ours is lower, and two paired tests."""
     if not ours:
@@ -68,7 +73,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> str:
     text = f"{difference:+.2f}".replace("-", "−")
     if len(ours) < 2 or list(ours) == list(theirs):
         return f"{text}, lower in {lower} of {len(ours)}"
-    chance = f"p {ttest_rel(ours, theirs).pvalue:.1e} (t), {wilcoxon(ours, theirs).pvalue:.1e} (Wilcoxon)"
+    chance = f"p {t_test(ours, theirs):.1e} (t), {wilcoxon(ours, theirs).pvalue:.1e} (Wilcoxon)"
     return f"{text}, lower in {lower} of {len(ours)}, {chance}"
 
 
@@ -82,22 +87,23 @@ def comparison_table(results: Results, draw: str) -> list[str]:
     return markdown([f"{OURS} minus …, in points", *results.graphs], body)
 
 
+def draw_tables(results: Results, draw: str) -> list[str]:
+    """Errors of a draw, and how both together compare with the others."""
+    compared = comparison_table(results, draw) if OURS in results.methods and len(results.methods) > 1 else []
+    return [*error_table(results, draw), "", *compared, ""]
+
+
 def summary(results: Results, failed: int = 0) -> str:
     """The whole report."""
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"Seeds {results.seeds[0]} to {results.seeds[-1]}. Labels drawn at random are judged on all other nodes, the "
         "public split on its test nodes (a seed is that of the networks there). Networks have the settings of PyG's "
         "examples, without validation labels: the last epoch counts. A node that no label reaches counts as an error. "
         "In brackets: the number of draws.",
         "",
     ]
-    for draw in results.draws:
-        lines += [*error_table(results, draw), ""]
-        if OURS in results.methods and len(results.methods) > 1:
-            lines += [*comparison_table(results, draw), ""]
+    lines += [line for draw in results.draws for line in draw_tables(results, draw)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from shared import machine
 from shared.family_job import CREPE
 from shared.picture import write_picture
 from shared.step_job import BATCH, COMPARED, WAYS
-from shared.table import markdown
+from shared.table import markdown, opening
 
 from tg_crepe.viz import MARKERS, PALETTE
 
@@ -142,10 +141,8 @@ def change_table(results: Results, family: str, value: str) -> list[str]:
 
 def summary(results: Results, failed: int = 0) -> str:
     """The whole report."""
-    lines = [machine.describe(), ""]
-    if failed:
-        lines += [f"**{failed} cells failed and are missing.**", ""]
-    lines += [
+    lines = [
+        *opening(failed),
         f"Seeds {results.seeds[0]} to {results.seeds[-1]}. One random label of every class, then {BATCH} at a time, "
         "chosen by CREPE's own loop (`label_next`) or at random; every step keeps the labels of the one before. All "
         "methods are judged on the same labels. CREPE is told that the labels of the loop are chosen. The loop asks "

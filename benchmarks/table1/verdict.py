@@ -41,14 +41,19 @@ def read(path: Path) -> Results:
         return Results([dict(row) for row in csv.DictReader(file)])
 
 
-def write_verdict() -> str:
-    """Reads ``results/table1*.csv``, writes ``verdict.md`` and its part of the page."""
+def verdict_table(folder: Path) -> str:
+    """The table of all ``table1*.csv`` of a folder."""
     rows = []
-    for path in sorted(machine.RESULTS.glob("table1*.csv")):
+    for path in sorted(folder.glob("table1*.csv")):
         name = path.stem.removeprefix("table1").strip("_") or "fashion"
         if not name.endswith(("quick", "trial")):
             rows += lines(name.replace("_k", ", k = "), read(path))
-    text = "\n".join(["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|", *rows])
+    return "\n".join(["| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|", *rows])
+
+
+def write_verdict() -> str:
+    """Writes ``verdict.md`` and its part of the page."""
+    text = verdict_table(machine.RESULTS)
     machine.write_text(text + "\n", machine.RESULTS / "verdict.md")
     fill(PAGE, "verdict", text)
     return text

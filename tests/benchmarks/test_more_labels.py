@@ -209,7 +209,7 @@ def test_only_the_whole_table_is_written_unasked(tmp_path):
     [
         (["--seeds", "3", "3"], "--seeds must be FIRST < END"),
         (["--workers", "0"], "--workers must be at least 1, got 0"),
-        (["--families", "iris"], "invalid choice: 'iris'"),
+        (["--families", "iris"], "--families must be of CIFAR-10 pretrained"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, match, capsys):

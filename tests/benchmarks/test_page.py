@@ -9,7 +9,7 @@ def test_a_part_of_a_page_is_replaced_and_nothing_else(tmp_path):
     page.write_text(before, encoding="utf-8")
     for text in ("new\n", "new"):
         fill(page, "x", text)
-        assert page.read_text(encoding="utf-8") == before.replace("\nold\n", "\n\nnew\n\n")
+        assert page.read_text(encoding="utf-8") == before.replace("old", "new")
     with pytest.raises(ValueError, match="begin z"):
         fill(page, "z", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["page.md"]

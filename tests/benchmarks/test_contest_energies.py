@@ -10,7 +10,7 @@ import torch
 
 pytest.importorskip("sklearn")
 
-import families
+from contest import energies
 from shared import machine
 from shared.families import DRAWS, SKEWED, draw_labels, load_family
 from shared.family_job import (
@@ -151,7 +151,9 @@ def test_report_shows_what_is_behind_in_bold_and_first(tmp_path):
     assert "| a | **2.00** | 0.50 |" in ratio_table(results)
     assert "| b | 1.00 | – |" in ratio_table(results)
     assert worst_table(results)[2] == "| a | 1 per class | 2.00 | 3.90 | 1.90 (lgc) | 2 |"
-    assert overall_table(results)[2].startswith("| crepe | 1.000 | 2.00 (a, 1 per class) | 33% (33%) | 1 | 1 |")
+    assert overall_table(results)[2].startswith(
+        "| crepe | 1.000 | 1.5 | – | 2.00 (a, 1 per class) | 33% (33%) | 1 | 1 |"
+    )
     text = summary(results)
     assert "0.9 / 1.9 (poisson)" in text
     assert "| lgc | 1.000 (without a) | 1.414 (without b) |" in text
@@ -194,7 +196,7 @@ def test_expected_errors_are_kept_in_per_cent():
     assert {judge(result, family.y, mask)[name] for name in names} == {""}
 
 
-def test_rows_are_crepe_three_times_and_all_other_energies():
+def test_rows_are_crepe_three_times_and_every_other_energy_of_the_registry():
     assert list(METHODS)[:3] == [CREPE, "no flow", "paper"]
     assert set(OTHERS) == set(ENERGY_MODELS) - {CREPE}
     assert {name for name in METHODS if METHODS[name].ours} == {CREPE, "no flow", "paper"}
@@ -206,20 +208,20 @@ def test_rows_are_crepe_three_times_and_all_other_energies():
         (["--methods", "crepe", "paper"], "--methods must hold crepe and one of"),
         (["--seeds", "3", "3"], "--seeds must be FIRST < END"),
         (["--workers", "0"], "--workers must be at least 1, got 0"),
-        (["--unseen", "--families", "iris"], "must not both be given"),
+        (["--unseen", "--families", "iris"], "--families must be of magic"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, match, capsys):
     with pytest.raises(SystemExit):
-        families.parse_arguments(arguments)
+        energies.parse_arguments(arguments)
     assert match in capsys.readouterr().err
 
 
 def test_only_the_whole_table_is_written_unasked():
-    assert families.parse_arguments([]).out == machine.RESULTS
-    assert families.parse_arguments(["--unseen"]).out == machine.RESULTS
-    assert families.parse_arguments(["--seeds", "100", "103"]).out is None
-    assert families.parse_arguments(["--families", "iris"]).out is None
+    assert energies.parse_arguments([]).out == machine.RESULTS
+    assert energies.parse_arguments(["--unseen"]).out == machine.RESULTS
+    assert energies.parse_arguments(["--seeds", "100", "103"]).out is None
+    assert energies.parse_arguments(["--families", "iris"]).out is None
 
 
 def test_small_run_counts_errors_and_runs_only_what_is_new(tmp_path, monkeypatch):

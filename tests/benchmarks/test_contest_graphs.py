@@ -7,9 +7,9 @@ import functools
 import sys
 
 import pytest
-import together
 import torch
-from shared import gnns, planetoid_job
+from contest import graphs, table
+from shared import gnns, machine, planetoid_job
 from shared.gnns import GCN, NETWORKS, Labelled, SparseInput
 from shared.planetoid_report import Results, compare, comparison_table, error_table, summary
 from torch_geometric.data import Data
@@ -114,17 +114,17 @@ def test_the_report_by_hand():
 def test_a_run_from_end_to_end(monkeypatch, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(planetoid_job, "choose_labels", lambda y, split, seed: torch.arange(90) % 30 < 6)
-    monkeypatch.setattr(together, "run_command", functools.partial(in_this_process, together.run_command))
-    arguments = ["--seeds", "100", "101", "--on", "Cora", "--draws", "20 per class", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["together", "graphs", *arguments, "--report"])
+    monkeypatch.setattr(table, "run_command", functools.partial(in_this_process, table.run_command))
+    arguments = ["--seeds", "100", "101", "--graphs", "Cora", "--draws", "20 per class", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["contest graphs", *arguments, "--report"])
     with pytest.raises(SystemExit) as stop:
-        together.main()
+        graphs.main()
     assert stop.value.code == 0
     text = capsys.readouterr().out
     assert all(f"| {method} |" in text for method in planetoid_job.METHODS)
-    assert (tmp_path / "together_graphs.csv").exists()
-    assert (tmp_path / "together_graphs.md").read_text() in text
-    assert (tmp_path / "together_graphs.png").exists()
+    assert (tmp_path / "contest_graphs.csv").exists()
+    assert (tmp_path / "contest_graphs.md").read_text() in text
+    assert (tmp_path / "contest_graphs.png").exists()
 
 
 def in_this_process(run_command, cells, make_job, store, *rest):
@@ -134,11 +134,10 @@ def in_this_process(run_command, cells, make_job, store, *rest):
     run_command(cells, make_job, store, *rest)
 
 
-@pytest.mark.parametrize("part", together.PARTS)
-def test_only_the_whole_table_is_written_by_default(part, capsys):
-    assert together.parse_arguments([part]).out == together.machine.RESULTS
-    assert together.parse_arguments([part, "--seeds", "100", "110"]).out is None
-    assert together.parse_arguments([part, "--on", together.PARTS[part].on[0]]).out is None
+def test_only_the_whole_table_is_written_by_default(capsys):
+    assert graphs.parse_arguments([]).out == machine.RESULTS
+    assert graphs.parse_arguments(["--seeds", "100", "110"]).out is None
+    assert graphs.parse_arguments(["--graphs", "Cora"]).out is None
     with pytest.raises(SystemExit):
-        together.parse_arguments([part, "--methods", "CGN"])
-    assert "--methods must be of" in capsys.readouterr().err
+        graphs.parse_arguments(["--methods", "CGN"])
+    assert "--methods must be of CREPE" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The benchmark from features to labels: its estimators, a cell, the report by hand, one run from end to end."""
+"""The contest from features to labels: a cell, the report by hand, one run from end to end."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import sys
 
 import numpy as np
 import pytest
-import together
 import torch
-from shared import features_job
-from shared.estimators import ESTIMATORS, estimate
-from shared.features_report import Results, draw_map, energy_rows, method_table, summary
 
 pytest.importorskip("sklearn")
+
+from contest import features
+from shared import features_job, machine
+from shared.features_job import OURS
+from shared.features_report import best_other, draw_map, energy_rows, summary
+from shared.standing import Standing
+
 pytestmark = pytest.mark.filterwarnings("ignore::tg_crepe.warnings.GraphWarning")  # columns are of different scale
 
 
@@ -24,18 +27,12 @@ def rows_with_classes() -> tuple[torch.Tensor, torch.Tensor]:
     return x * torch.tensor([1.0, 100.0, 0.01]), y
 
 
-@pytest.mark.parametrize("name", [*ESTIMATORS, features_job.OURS])
+@pytest.mark.parametrize("name", features_job.SECONDS)
 def test_every_method_reads_only_the_labels_of_the_mask(name):
     x, y = rows_with_classes()
     mask = torch.arange(120) % 40 < 6
-    hidden = torch.where(mask, y, -1)
-
-    def labels() -> np.ndarray:
-        if name == features_job.OURS:
-            return features_job.predict(name, x, hidden, mask, "5 per class")
-        return estimate(name, x, hidden, mask)
-
-    assert (labels() == y.numpy()).mean() > 0.97
+    label = features_job.predict(name, x, torch.where(mask, y, -1), mask, "5 per class")
+    assert (label == y.numpy()).mean() > 0.97
 
 
 def test_a_cell_is_judged_on_rows_without_a_label(monkeypatch):
@@ -66,8 +63,8 @@ def made_up(errors: dict[str, list[float]], draw: str = "5 per class") -> list[d
 
 
 def test_the_report_by_hand(tmp_path):
-    rows = made_up({"CrepeClassifier": [10.0, 12.0], "kNN": [21.5, 21.5]})
-    table = tmp_path / "families.csv"
+    rows = made_up({OURS: [10.0, 12.0], "kNN": [21.5, 21.5]})
+    table = tmp_path / "energies.csv"
     with table.open("w", newline="") as file:
         energies = made_up({"wnll": [9.5, 9.5], "paper": [0.0, 0.0]}) + made_up({"wnll": [1.0]}, "2 per class")
         writer = csv.DictWriter(file, fieldnames=list(energies[0]))
@@ -75,28 +72,32 @@ def test_the_report_by_hand(tmp_path):
         writer.writerows(energies)
     found = energy_rows(rows, table)
     assert [row["method"] for row in found] == ["wnll"] * 2  # the cells of the others, without forms of CREPE
-    results = Results([*rows, *found])
-    place = ("iris", "5 per class")
-    assert results.best(place) == (9.5, "wnll")
-    assert results.ratio(place) == pytest.approx(11.5 / 10)
-    assert results.ratio(place, "kNN") == pytest.approx(22 / 10)
-    assert results.lowest("wnll") == 1
-    assert "| CrepeClassifier | 1.150 | 1.15 (iris, 5 per class) | 0% | 1 of 1 |" in method_table(results)
-    assert "11.0 / 9.5 (wnll)" in summary(results, [0, 1])
     assert energy_rows(rows, tmp_path / "nothing.csv") == []
+    everything = [*rows, *found]
+    assert best_other(Standing.of_rows(everything, OURS), ("iris", "5 per class")) == (9.5, "wnll")
+    text = summary(everything)
+    assert "| CrepeClassifier | 1.150 | 2.0 | 1.15 (iris, 5 per class) | 0 of 1 | – |" in text  # 11.5 over 10
+    assert "| kNN | 2.200 | 3.0 | 2.20 (iris, 5 per class) | 0 of 1 | 1 |" in text
+    assert "| kNN | 2.20 (p 1) |" in text
+    assert "11.0 / 9.5 (wnll)" in text
     pytest.importorskip("matplotlib")
-    draw_map(results, tmp_path / "map.png")
-    assert (tmp_path / "map.png").exists()
+    draw_map(everything, tmp_path / "map.png")
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_from_end_to_end(monkeypatch, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     monkeypatch.setenv("TG_CREPE_CACHE", str(tmp_path / "cache"))
-    chosen = ["--on", "iris", "--draws", "5 per class", "--methods", "CrepeClassifier", "kNN"]
-    arguments = ["families", "--seeds", "100", "101", *chosen, "--workers", "1", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["together", *arguments])
+    chosen = ["--families", "iris", "--draws", "5 per class", "--methods", OURS, "kNN"]
+    arguments = ["--seeds", "100", "101", *chosen, "--workers", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["contest features", *arguments])
     with pytest.raises(SystemExit) as stop:
-        together.main()
+        features.main()
     assert stop.value.code == 0
     assert "| CrepeClassifier |" in capsys.readouterr().out
-    assert (tmp_path / "together_families.csv").exists()
+    assert (tmp_path / "contest_features.csv").exists()
+
+
+def test_only_the_whole_table_is_written_unasked():
+    assert features.parse_arguments([]).out == machine.RESULTS
+    assert features.parse_arguments(["--methods", OURS]).out is None

@@ -1,0 +1,65 @@
+"""The large tables of the documentation, every method of a contest, made of the CSV files of ``benchmarks/results``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from shared import certainty_report, family_report, features_report, planetoid_report
+from shared.families import DRAWS
+from shared.features_job import OURS
+from shared.images_job import HEAD
+from shared.standing import Standing
+from shared.table import read_rows
+
+
+def energies(stem: str, folder: Path) -> str | None:
+    """A line per energy and form of CREPE."""
+    rows = read_rows(folder / f"{stem}.csv")
+    return "\n".join(family_report.overall_table(family_report.Results(rows))) if rows else None
+
+
+def features(folder: Path) -> str | None:
+    """From features to labels, the energies among them: over all cells and by draw."""
+    rows = read_rows(folder / "contest_features.csv")
+    if not rows:
+        return None
+    standing = Standing.of_rows([*rows, *features_report.energy_rows(rows, folder / "contest_energies.csv")], OURS)
+    draws = [draw for draw in DRAWS if any(draw == own for _, own in standing.errors)]
+    return "\n".join([*standing.table(), "", *standing.draw_table(draws)])
+
+
+def images(folder: Path) -> str | None:
+    """Pretrained images: over all columns and by labels per class."""
+    rows = read_rows(folder / "contest_images.csv")
+    if not rows:
+        return None
+    draws = {row["labels"]: f"{row['labels']} per class" for row in rows}
+    standing = Standing.of_rows([{**row, "draw": draws[row["labels"]]} for row in rows], HEAD, data="data")
+    return "\n".join([*standing.table(), "", *standing.draw_table([draws[labels] for labels in sorted(draws)])])
+
+
+def graphs(folder: Path) -> str | None:
+    """Means and comparisons on citation graphs."""
+    rows = read_rows(folder / "contest_graphs.csv")
+    if not rows:
+        return None
+    results = planetoid_report.Results(rows)
+    return "\n".join(line for draw in results.draws for line in planetoid_report.draw_tables(results, draw)).strip()
+
+
+def certainty(folder: Path) -> str | None:
+    """Every measure, over all cells and by draw."""
+    rows = read_rows(folder / "contest_certainty.csv")
+    return "\n".join(certainty_report.tables(certainty_report.Results(rows))) if rows else None
+
+
+#: The parts by name.
+MAKERS: dict[str, Callable[[Path], str | None]] = {
+    "all_energies": lambda folder: energies("contest_energies", folder),
+    "all_energies_unseen": lambda folder: energies("contest_energies_unseen", folder),
+    "all_features": features,
+    "all_images": images,
+    "all_graphs": graphs,
+    "all_certainty": certainty,
+}
