@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tg_crepe._unfinished import noted
+
 #: Bytes from which on a file is asked what it unfolds to.
 _LARGE = 1 << 30
 
@@ -24,30 +26,28 @@ _LARGE = 1 << 30
 def atomic_file(path: Path) -> Iterator[Path]:
     """The name to write to; it becomes ``path`` when the block ends well, and nothing is left of it otherwise."""
     unfinished = _beside(path)
-    try:
+    with noted(unfinished):
         yield unfinished
         unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """The same for a new folder; what was at ``path`` is kept until the new one is there."""
     unfinished, old = _beside(path), _beside(path, "old")
-    unfinished.mkdir(parents=True)
-    try:
+    with noted(unfinished):
+        unfinished.mkdir(parents=True)
         yield unfinished
-        if path.exists():
-            path.replace(old)
-        unfinished.replace(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.replace(path)
-        raise
-    finally:
-        for left in (unfinished, old):
-            shutil.rmtree(left, ignore_errors=True)
+        try:
+            if path.exists():
+                path.replace(old)
+            unfinished.replace(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.replace(path)
+            raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _beside(path: Path, ending: str = "tmp") -> Path:

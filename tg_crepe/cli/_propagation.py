@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tg_crepe._unfinished import temporary_folder
 from tg_crepe.cli._embedding import EmbedOptions, is_source, read_embedded
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def run_of(
 
     if labels is None and options == EmbedOptions():
         if (path / "project.json").is_file():
-            with TemporaryDirectory(prefix="tg-crepe-") as place:
-                yield _run_of_project(path, Path(place, path.resolve().name), progress)
+            with temporary_folder() as place:
+                yield _run_of_project(path, place / path.resolve().name, progress)
             return
         yield RunFolder.open(path)
         return
@@ -154,8 +154,8 @@ def run_of(
     found = infer(nodes, known, choice, progress)
     tables = None if labels is None else ", ".join(map(str, labels))
     settings = {"features": path, "labels": tables, **found.settings(nodes), "k": k}
-    with TemporaryDirectory(prefix="tg-crepe-") as place:
-        folder = Path(place, path.resolve().name)
+    with temporary_folder() as place:
+        folder = place / path.resolve().name
         with stage_run(folder, "propagate", settings) as unfinished:
             write_propagation(unfinished, nodes, known, None, found.graph, found.result)
         yield RunFolder.open(folder)

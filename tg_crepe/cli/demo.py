@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 
 if TYPE_CHECKING:
@@ -194,12 +195,8 @@ def _write(pictures: dict[str, Figure], out: Path) -> None:
     """Writes every picture under another name first, so that no half of one is ever found."""
     out.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
-        unfinished = out / f".{name}.{os.getpid()}"
-        try:
+        with atomic_file(out / name) as unfinished:
             figure.savefig(unfinished, format="png", dpi=150)
-            unfinished.replace(out / name)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
 
 def _write_page(task: _Task, result: PropagationResult, out: Path, settings: dict[str, Any], seed: int) -> None:

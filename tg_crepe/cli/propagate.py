@@ -5,11 +5,11 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tg_crepe._unfinished import temporary_folder
 from tg_crepe.cli._embedding import EmbedOptions, check_made_with, is_source
 from tg_crepe.cli._options import (
     BatchSize,
@@ -194,7 +194,7 @@ def propagate(
             settings = {"features": features, "labels": tables_of(labels), "truth": truth, **found.settings(nodes)}
             settings |= {"prior": prior, "prior_trust": result.prior_trust}
             with ExitStack() as stack:
-                place = run or Path(stack.enter_context(TemporaryDirectory(prefix="tg-crepe-")), out.stem)
+                place = run or stack.enter_context(temporary_folder()) / out.stem
                 with stage_run(place, "propagate", {**settings, "k": k}, force=force) as folder:
                     write_propagation(folder, nodes, known, true, found.graph, result)
                 if report is not None:

@@ -150,8 +150,7 @@ def _load(data: str, root: Path | None, labels: list[Path] | None, size: int | N
 
 def _load_project(path: Path, size: int | None) -> ImageDataset:
     """The images of a project of ``tg-crepe label``, with the labels that were given."""
-    from tempfile import TemporaryDirectory
-
+    from tg_crepe._unfinished import temporary_folder
     from tg_crepe.cli._outputs import write_columns
     from tg_crepe.datasets import load_image_folder
     from tg_crepe.label import Project
@@ -163,8 +162,8 @@ def _load_project(path: Path, size: int | None) -> ImageDataset:
         raise ValueError(f"'{path}' must be a project of a folder of images to train on, got one of {project.source}")
     y, names = labels_of_project(project)
     columns = {"id": project.ids, "label": ["" if number < 0 else names[number] for number in y]}
-    with TemporaryDirectory(prefix="tg-crepe-") as place:
-        table = Path(place, "labels.csv")
+    with temporary_folder() as place:
+        table = place / "labels.csv"
         write_columns(columns, table)
         return load_image_folder(folder, size, labels=table)
 
