@@ -136,6 +136,44 @@ def read_label_table(
     return LabelTable(label_of, any(bool(row.get("asked")) and row["id"] in label_of for row in rows))
 
 
+@dataclass(frozen=True)
+class ClassRule:
+    """Which names of classes are taken.
+
+    Args:
+        classes (list, optional): The classes that there are. (default: :obj:`None`, those that have labels)
+        new_class (bool, optional): Whether a name that looks like another one is a class of its own.
+            (default: :obj:`False`)
+    """
+
+    classes: Sequence[str] | None = None
+    new_class: bool = False
+
+    def check(self, where: Path | str, labels: Iterable[str]) -> None:
+        """Raise where a label is none of the classes, or probably a slip of another."""
+        labels = list(labels)
+        if self.classes is not None:
+            check_known(where, labels, self.classes)
+        elif not self.new_class:
+            check_names(where, count_names(labels), "--allow-new-class insists, --classes fixes the names")
+
+
+def read_label_tables(
+    paths: Sequence[Path], ids: Collection[str] | None = None, of: str = "the features", left_out: Collection[str] = ()
+) -> LabelTable:
+    """Several tables taken together; a row that two of them call differently is an error. Labels of what was
+    ``left_out`` are dropped."""
+    label_of: dict[str, str] = {}
+    asked, known = False, None if ids is None else {*ids, *left_out}
+    for path in paths:
+        table = read_label_table(path, known, of=of)
+        asked |= table.asked
+        for name, label in table.label_of.items():
+            if name not in left_out and label_of.setdefault(name, label) != label:
+                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
+    return LabelTable(label_of, asked)
+
+
 def count_names(labels: Iterable[str]) -> dict[str, int]:
     """How many labels every name has."""
     return dict(Counter(labels))

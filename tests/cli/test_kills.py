@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
-for _package in ("typer", "pyarrow", "timm", "accelerate", "jinja2", "sklearn"):
-    pytest.importorskip(_package, reason="all commands are killed, so all extras are needed")
+pytest.importorskip("typer", reason="all commands are killed, so all extras are needed")
+pytest.importorskip("pyarrow", reason="all commands are killed, so all extras are needed")
+pytest.importorskip("timm", reason="all commands are killed, so all extras are needed")
+pytest.importorskip("accelerate", reason="all commands are killed, so all extras are needed")
+pytest.importorskip("jinja2", reason="all commands are killed, so all extras are needed")
 if not hasattr(os, "fork"):
     pytest.skip("no fork on this system", allow_module_level=True)
 

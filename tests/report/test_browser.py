@@ -155,15 +155,15 @@ def test_the_slider_moves_the_map(visit):
     end = pixels(page)
     page.locator("#moment").focus()
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#moment-name").text_content() == "50 % of the flow"
+    assert page.locator("#moment-name").text_content() == "50 % of the way"
     middle = pixels(page)
     page.keyboard.press("Home")
-    assert page.locator("#moment-name").text_content() == "25 % of the flow"
+    assert page.locator("#moment-name").text_content() == "25 % of the way"
     assert len({end, middle, pixels(page)}) == 3
     page.keyboard.press("End")
     page.locator("#moment").blur()
     assert pixels(page) == end
-    page.locator("#layout").select_option("features")
+    page.locator("#layout").select_option("predicted class")
     assert pixels(page) != end
 
 
@@ -178,11 +178,10 @@ def test_colours_change_from_label_to_certainty(visit):
 
 def test_hover_shows_the_image_of_a_node(visit):
     page = visit("full")
-    page.get_by_label("Place by").select_option("features")
     pixels(page)
     place = page.evaluate(
         """() => { const { map } = JSON.parse(document.getElementById('data').textContent);
-        const box = document.getElementById('nodes').getBoundingClientRect(), flat = map.layouts[1].xy[0];
+        const box = document.getElementById('nodes').getBoundingClientRect(), flat = map.layouts[0].xy[0];
         const at = i => [box.left + 14 + flat[2 * i] / 999 * (box.width - 28),
                          box.top + 14 + (1 - flat[2 * i + 1] / 999) * (box.height - 28)];
         const all = map.ids.map((_, i) => at(i));

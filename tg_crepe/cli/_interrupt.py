@@ -1,9 +1,9 @@
 """Ctrl-C and SIGTERM end a command within two seconds, whatever it is at.
 
-A handler runs between two instructions of the main thread: not while a compiled part is at work for seconds, and what it
-raises is lost where a library asks for it in a finaliser or a callback. So there are two: the handler, which unwinds
-the stack as any error does, and a thread that the operating system's own handler wakes, which ends the process where
-that did not come to an end in time.
+A handler runs between two instructions of the main thread: not while a compiled part is at work for seconds, and what
+it raises is lost where it is raised in a finaliser or a callback of a library. So there are two: the handler, which
+unwinds the stack as any error does, and a thread that the operating system's own handler wakes, which ends the process
+where that did not come to an end in time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Guard:
             show_cursor = "\033[?25h" if sys.stderr.isatty() else ""
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.flush()
-                os.write(sys.stderr.fileno(), f"{show_cursor}stopped by {name}; nothing half-written is left\n".encode())
+                os.write(
+                    sys.stderr.fileno(), f"{show_cursor}stopped by {name}; nothing half-written is left\n".encode()
+                )
 
     def watch(self, woken: socket.socket) -> None:
         """The thread: waits for a signal, and for the end of what it ends."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor
 
+    from tg_crepe._labels import ClassRule
     from tg_crepe.cli._inputs import Features, NodeLabels
     from tg_crepe.graph.metric import Placement
     from tg_crepe.models import EnergyModel, PropagationResult
@@ -77,18 +78,14 @@ def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Seq
 
 
 def read_node_labels(
-    path: Path,
-    labels: Sequence[Path] | None,
-    nodes: Features,
-    classes: Sequence[str] | None = None,
-    new_class: bool = False,
+    path: Path, labels: Sequence[Path] | None, nodes: Features, rule: ClassRule | None = None
 ) -> NodeLabels:
     """The labels of tables, or those that the folders of a folder give."""
     from tg_crepe.cli._inputs import labels_of_folders, read_labels
 
     if labels is None:
         return labels_of_folders(nodes, path)
-    return read_labels(labels, nodes.ids, nodes.left_out, classes, new_class)
+    return read_labels(labels, nodes.ids, nodes.left_out, rule)
 
 
 def infer(
@@ -131,7 +128,12 @@ def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[
 
 @contextmanager
 def run_of(
-    path: Path, labels: list[Path] | None, options: EmbedOptions, k: int, progress: Console
+    path: Path,
+    labels: list[Path] | None,
+    options: EmbedOptions,
+    k: int,
+    progress: Console,
+    rule: ClassRule | None = None,
 ) -> Iterator[RunFolder]:
     """An earlier run, or that of files and their labels, which is gone afterwards."""
     from tg_crepe.runs import RunFolder, stage_run
@@ -150,7 +152,7 @@ def run_of(
     choice = GraphOptions(k=k)
     choice.check()
     nodes = read_nodes(path, options, progress, labels)
-    known = read_node_labels(path, labels, nodes)
+    known = read_node_labels(path, labels, nodes, rule)
     found = infer(nodes, known, choice, progress)
     tables = None if labels is None else ", ".join(map(str, labels))
     settings = {"features": path, "labels": tables, **found.settings(nodes), "k": k}
@@ -204,7 +206,7 @@ def solve(
             None,
             graph[1],
             len(known.class_names),
-            snapshot_nodes=nodes_with_moments(len(y)),
+            snapshot_nodes=nodes_with_moments(len(y), y >= 0),
             prior=prior,
             spread_prior=spread_prior,
         )
@@ -229,6 +231,7 @@ def write_propagation(
         result (PropagationResult): What the model gave.
     """
     import numpy as np
+    import torch
 
     from tg_crepe.runs import RunResult
     from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, suggest_nodes
@@ -252,12 +255,15 @@ def write_propagation(
     run.write_graph(*graph, len(nodes.ids))
     run.write_trace(result.trace)
     if nodes.dataset is not None:
-        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
+        suggested = suggest_nodes(result.prob, labelled, graph, multi_label=False)
+        size = nodes.dataset.fetch(torch.arange(1)).numel()
+        node = nodes_with_image(len(nodes.ids), suggested, labelled, size)
         run.write_thumbnails(node, nodes.dataset.fetch(node))
     elif nodes.source is not None:
-        from tg_crepe.cli._previews import write_previews
+        from tg_crepe.cli._previews import PREVIEW_BYTES, write_previews
 
-        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
+        suggested = suggest_nodes(result.prob, labelled, graph, multi_label=False)
+        node = nodes_with_image(len(nodes.ids), suggested, labelled, PREVIEW_BYTES)
         write_previews(run, nodes.source, nodes.ids, node)
     expected = result.expected_error
     run.finish(result.status, **({} if expected is None else {"expected_error": asdict(expected)}))

@@ -40,7 +40,7 @@ class _Task:
         """The pseudo-labels of a model, and some moments of its flow for the page."""
         from tg_crepe.runs.kept_nodes import nodes_with_moments
 
-        kept = nodes_with_moments(len(self.y))
+        kept = nodes_with_moments(len(self.y), self.mask)
         return model.propagate(self.y, self.edge_index, self.mask, self.edge_weight, snapshot_nodes=kept)
 
 

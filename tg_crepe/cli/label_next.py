@@ -7,7 +7,19 @@ import typer
 from rich.console import Console
 
 from tg_crepe.cli._embedding import EmbedOptions
-from tg_crepe.cli._options import Cache, Device, Force, Json, Labels, SkipBad, Text, Weights
+from tg_crepe.cli._options import (
+    Cache,
+    Classes,
+    Device,
+    Force,
+    Json,
+    Labels,
+    NewClass,
+    SkipBad,
+    Text,
+    Weights,
+    class_rule,
+)
 from tg_crepe.cli._outputs import check_output, csv_text, show_json
 
 if TYPE_CHECKING:
@@ -29,6 +41,8 @@ def label_next(
     seed: Annotated[int, typer.Option(min=0, help="The seed of random.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv file instead of the screen.")] = None,
     labels: Labels = None,
+    classes: Classes = None,
+    new_class: NewClass = False,
     model: Annotated[str | None, typer.Option(metavar="NAME|FOLDER", help="For files: see propagate.")] = None,
     text: Text = None,
     weights: Weights = None,
@@ -60,7 +74,7 @@ def label_next(
     check_choice("strategy", strategy, STRATEGIES)
     progress: Console = ctx.obj
     options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
-    with run_of(run, labels, options, k, progress) as folder:
+    with run_of(run, labels, options, k, progress, class_rule(classes, new_class)) as folder:
         result = folder.read_result()
         with progress.status("ranking"):
             rows = _rank(folder, result, n, strategy, seed)

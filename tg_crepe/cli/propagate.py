@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import ExitStack
 from dataclasses import asdict
 from importlib import import_module
@@ -14,16 +15,19 @@ from tg_crepe.cli._embedding import EmbedOptions, check_made_with, is_source
 from tg_crepe.cli._options import (
     BatchSize,
     Cache,
+    Classes,
     Device,
     DidNotConverge,
     Force,
     Json,
     Labels,
+    NewClass,
     Precision,
     Size,
     SkipBad,
     Text,
     Weights,
+    class_rule,
 )
 from tg_crepe.cli._outputs import check_output, show_json, write_columns
 from tg_crepe.cli._prior import read_prior
@@ -54,12 +58,8 @@ def propagate(
         Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
     ],
     labels: Labels = None,
-    classes: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME…", help="The classes; a label of any other name is an error.")
-    ] = None,
-    new_class: Annotated[
-        bool, typer.Option("--allow-new-class", help="Take a class whose name looks like a slip of another.")
-    ] = False,
+    classes: Classes = None,
+    new_class: NewClass = False,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
     ] = None,
@@ -169,6 +169,7 @@ def propagate(
     _check_files(features, options, backbone, labels)
     if head and (name != "crepe" or prior is not None):
         raise typer.BadParameter("it goes with the energy crepe, and not with --prior", param_hint="'--head'")
+    rule = class_rule(classes, new_class)
     choice = GraphOptions(name, sampling, k, metric, head is not False)
     choice.check()
 
@@ -183,7 +184,8 @@ def propagate(
     else:
         nodes = read_nodes(features, options, progress, labels)
     with progress.status("reading"):
-        known = read_node_labels(features, labels, nodes, _names(classes), new_class)
+        known = read_node_labels(features, labels, nodes, rule)
+        _tell_fewer(run, known)
         true = _read_truth(truth, labels, nodes, known)
         evidence = None if prior is None else read_prior(prior, nodes.ids, known.class_names, nodes.left_out)
     found = infer(nodes, known, choice, progress, evidence)
@@ -208,16 +210,27 @@ def propagate(
         raise DidNotConverge
 
 
-def _names(classes: str | None) -> list[str] | None:
-    """The names of classes between commas."""
-    if classes is None:
-        return None
-    names = [name.strip() for name in classes.split(",") if name.strip()]
-    if len(set(names)) < 2 or len(set(names)) < len(names):
-        raise typer.BadParameter(
-            f"it must name two classes or more, each once, got '{classes}'", param_hint="'--classes'"
+def _tell_fewer(run: Path | None, known: NodeLabels) -> None:
+    """One warning where the run that will be replaced knew more: a table was probably forgotten."""
+    from tg_crepe.runs import RunFolder
+    from tg_crepe.warnings import GraphWarning
+
+    if run is None or not (run / "result.npz").is_file():
+        return
+    try:
+        earlier = RunFolder.open(run).read_result()
+    except (ValueError, OSError):
+        return  # it is replaced, whatever is wrong with it
+    had, have = int(earlier.labelled.sum()), int((known.y >= 0).sum())
+    gone = sorted(set(earlier.class_names.tolist()) - set(known.class_names))
+    if gone or have < had:
+        classes = f", and not the class(es) {', '.join(gone)}" if gone else ""
+        warnings.warn(
+            f"these tables hold {have:,} labels where the run in '{run}' knew {had:,}{classes}: give all tables, each "
+            "with a --labels of its own",
+            GraphWarning,
+            stacklevel=2,
         )
-    return names
 
 
 def _check_shards(*others: object) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tg_crepe.cli._options import DidNotConverge, Force, Json
+from tg_crepe.cli._options import Classes, DidNotConverge, Force, Json, NewClass, class_rule
 from tg_crepe.cli._outputs import show_json
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tg_crepe._labels import ClassRule
     from tg_crepe.datasets import ImageDataset, LabelSplit
     from tg_crepe.training import Preset
 
@@ -37,6 +39,8 @@ def train(
         list[Path] | None,
         typer.Option(help="A csv file id,label for a flat folder of images. May be given several times."),
     ] = None,
+    classes: Classes = None,
+    new_class: NewClass = False,
     num_labels: Annotated[
         float | None, typer.Option(help="How many labels, in the preset's unit; those of a folder: all.")
     ] = None,
@@ -70,6 +74,7 @@ def train(
     from tg_crepe.runs import check_free
     from tg_crepe.training import HybridTrainer, TrainingInterrupted, get_preset
 
+    _check_names(labels, class_rule(classes, new_class))
     settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, seed)
     switched: dict[str, Any] = {"hold_out": True} if hold_out else {}
     switched |= {"soft_targets": True} if soft_targets else {}
@@ -96,6 +101,20 @@ def train(
         progress.print(str(error), highlight=False, soft_wrap=True, markup=False)
         raise DidNotConverge from None
     _tell(final, dataset, folder, time.perf_counter() - start, as_json)
+
+
+def _check_names(labels: list[Path] | None, rule: ClassRule) -> None:
+    """Raise before any work where a table names a class that there is not, or that looks like a slip."""
+    from tg_crepe._labels import read_label_tables
+
+    if labels is None:
+        if rule.classes is not None:
+            raise typer.BadParameter("it goes with --labels", param_hint="'--classes'")
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tables are read again with the images
+        given = read_label_tables(labels).label_of.values()
+    rule.check(labels[-1], given)
 
 
 def _key(data: str) -> str:
