@@ -152,6 +152,9 @@ def test_the_page_of_all_fashion_mnist_is_light(visit, tmp_path, data_root):
 
 def test_the_slider_moves_the_map(visit):
     page = visit("full")
+    assert page.locator("#layout option").first.text_content() == "features"
+    features = pixels(page)
+    page.locator("#layout").select_option("predicted class")
     end = pixels(page)
     page.locator("#moment").focus()
     page.keyboard.press("ArrowLeft")
@@ -163,8 +166,9 @@ def test_the_slider_moves_the_map(visit):
     page.keyboard.press("End")
     page.locator("#moment").blur()
     assert pixels(page) == end
-    page.locator("#layout").select_option("predicted class")
-    assert pixels(page) != end
+    page.locator("#layout").select_option("features")
+    assert pixels(page) == features
+    assert features != end
 
 
 def test_colours_change_from_label_to_certainty(visit):
@@ -178,6 +182,7 @@ def test_colours_change_from_label_to_certainty(visit):
 
 def test_hover_shows_the_image_of_a_node(visit):
     page = visit("full")
+    page.locator("#nodes").scroll_into_view_if_needed()
     pixels(page)
     place = page.evaluate(
         """() => { const { map } = JSON.parse(document.getElementById('data').textContent);

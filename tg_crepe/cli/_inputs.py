@@ -54,7 +54,7 @@ def read_features(path: Path) -> Features:
         raise damaged_file(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
     x, ids = readers[path.suffix.lower()](path)
     if x.ndim != 2 or x.size == 0:
-        raise damaged_file(path, f"it must hold a row of numbers for every node, got an array of shape {list(x.shape)}")
+        raise damaged_file(path, f"it must hold a row of numbers for every item, got an array of shape {list(x.shape)}")
     if x.dtype.kind not in "fiub":
         raise damaged_file(path, f"it must hold real numbers, got {x.dtype}")
     x = x.astype(np.float32, copy=False)

@@ -88,6 +88,7 @@ def demo(
     with progress.status("page"):
         _write_page(task, result, out, {"labels per class": labels_per_class, "k": _K, "metric": "euclidean"}, seed)
     screen.print(f"in {out.resolve()}: {', '.join((*pictures, _PAGE, _RUN))}", markup=False)
+    screen.print(f"next: open {out / _PAGE} in a browser; with your own images: tg-crepe label FOLDER", markup=False)
 
 
 def _check_folder(out: Path, force: bool) -> None:

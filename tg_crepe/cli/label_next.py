@@ -99,7 +99,7 @@ def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int
 
     edge_index, edge_weight, num_nodes = folder.read_graph()
     if num_nodes != len(result.ids):
-        raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} nodes, {len(result.ids)} pseudo-labels")
+        raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} rows, {len(result.ids)} pseudo-labels")
     multi_label = result.label.ndim == 2
     nodes = label_next(
         torch.from_numpy(result.prob).double().clamp(0, 1),  # as the page ranks them

@@ -29,20 +29,17 @@ from tg_crepe.cli._options import (
     Weights,
     class_rule,
 )
-from tg_crepe.cli._outputs import check_output, show_json, write_columns
+from tg_crepe.cli._outputs import check_output, show_json, tell_loudly, write_columns
 from tg_crepe.cli._prior import read_prior
 from tg_crepe.cli._profile import Stages
 from tg_crepe.cli._shards import holds_shards, propagate_shards
+from tg_crepe.runs.verdict import POOR, POOR_SHARE, UNKNOWN_ERROR
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tg_crepe.cli._inputs import Features, NodeLabels
     from tg_crepe.models import PropagationResult
-
-
-#: The share of wrong labels from which on they are called poor.
-_POOR = 0.25
 
 
 def propagate(
@@ -79,7 +76,7 @@ def propagate(
             "sentence-transformers:NAME or a folder (one for images, one for texts; see embed).",
         ),
     ] = None,
-    energy: Annotated[str | None, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = None,
+    energy: Annotated[str | None, typer.Option(help="The method: crepe, lgc, harmonic, poisson, …")] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -168,7 +165,7 @@ def propagate(
     options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
     _check_files(features, options, backbone, labels)
     if head and (name != "crepe" or prior is not None):
-        raise typer.BadParameter("it goes with the energy crepe, and not with --prior", param_hint="'--head'")
+        raise typer.BadParameter("it goes with the method crepe, and not with --prior", param_hint="'--head'")
     rule = class_rule(classes, new_class)
     choice = GraphOptions(name, sampling, k, metric, head is not False)
     choice.check()
@@ -353,8 +350,14 @@ def _tell(
         typer.echo("some labels were asked for: their counts say nothing of the size of the classes")
     if result.expected_error is not None:
         typer.echo(f"wrong labels to expect: {result.expected_error}")
-        if result.expected_error.value > _POOR:
-            typer.echo("that is poor: more labels (tg-crepe label-next), or features that tell the classes apart, help")
+        if result.expected_error.value > POOR_SHARE:
+            tell_loudly(POOR)
+    else:
+        tell_loudly(UNKNOWN_ERROR)
     typer.echo(f"written: {out}" + ("" if run is None else f", run in {run}"))
     if run is not None:
         typer.echo(f"next: tg-crepe report {run}, or tg-crepe label-next {run} -o to-label.csv")
+    else:
+        typer.echo(
+            "next: --run DIR keeps the run, for tg-crepe report (a page) and tg-crepe label-next (what to label)"
+        )

@@ -52,3 +52,4 @@ def report(
     with run_of(run, labels, options, k, progress, class_rule(classes, new_class)) as folder:
         write_report(folder, out)
     typer.echo(f"written: {out}")
+    typer.echo(f"next: open it in a browser; tg-crepe label-next {run} -o to-label.csv lists what to label")

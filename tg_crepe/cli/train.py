@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 
 from tg_crepe.cli._options import Classes, DidNotConverge, Force, Json, NewClass, class_rule
-from tg_crepe.cli._outputs import show_json
+from tg_crepe.cli._outputs import show_json, tell_loudly
+from tg_crepe.runs.verdict import POOR, POOR_SHARE, UNKNOWN_ERROR
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +46,9 @@ def train(
         float | None, typer.Option(help="How many labels, in the preset's unit; those of a folder: all.")
     ] = None,
     preset: Annotated[str, typer.Option(help="cpu (small), paper or paper_wrn.")] = "cpu",
-    energy: Annotated[str, typer.Option(help="crepe, lgc, …; network or none for the baselines.")] = "crepe",
+    energy: Annotated[
+        str, typer.Option(help="The method: crepe, lgc, …; network or none for the baselines.")
+    ] = "crepe",
     backbone: Annotated[
         str | None, typer.Option(help="The network (the preset's), or a pretrained one: timm:NAME, torchvision:NAME.")
     ] = None,
@@ -65,7 +68,7 @@ def train(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train a network on few labels and the pseudo-labels of an energy, in turns; all of it stays in the run's folder.
+    """Train a network on few labels and the pseudo-labels of a method, in turns; all of it stays in the run's folder.
 
     Ctrl-C keeps the last checkpoint; --resume goes on from there. Exit code 1: training diverged.
 
@@ -100,7 +103,18 @@ def train(
     except FloatingPointError as error:
         progress.print(str(error), highlight=False, soft_wrap=True, markup=False)
         raise DidNotConverge from None
-    _tell(final, dataset, folder, time.perf_counter() - start, as_json)
+    own = Path(data).is_dir() and (backbone is None or ":" not in backbone)
+    advice = _advice(data, labels) if own else None
+    _tell(final, dataset, folder, time.perf_counter() - start, as_json, advice)
+
+
+def _advice(data: str, labels: list[Path] | None) -> str:
+    """For a network that began from nothing, which few labels cannot teach much."""
+    tables = "".join(f" --labels {table}" for table in labels or [])
+    return (
+        "a network from scratch learns little from few labels; compare with a pretrained one: "
+        f"tg-crepe propagate {data}{tables} --model timm:tf_efficientnet_lite0 -o pseudo.csv"
+    )
 
 
 def _check_names(labels: list[Path] | None, rule: ClassRule) -> None:
@@ -202,8 +216,11 @@ def _labelled(
     return known
 
 
-def _tell(final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: float, as_json: bool) -> None:
-    """The metrics of the last model, for a person or for a machine."""
+def _tell(
+    final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: float, as_json: bool, advice: str | None
+) -> None:
+    """The metrics of the last model, for a person or for a machine, and what to do next."""
+    pseudo = (folder / "result.npz").is_file()
     if as_json:
         show_json({"dataset": dataset.name, "run": str(folder), "seconds": round(seconds, 3), "final": final})
         return
@@ -211,3 +228,11 @@ def _tell(final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: f
         if final.get(key) is not None:
             typer.echo(f"{title}: {100 * final[key]:.2f} %")
     typer.echo(f"run in {folder} ({seconds:.0f} s)")
+    if pseudo and final.get("pseudo_error") is None:
+        tell_loudly(UNKNOWN_ERROR)
+        if advice is not None:
+            typer.echo(advice)
+    elif pseudo and final["pseudo_error"] > POOR_SHARE:
+        tell_loudly(POOR)
+    more = f", or tg-crepe label-next {folder} -o to-label.csv" if pseudo else ""
+    typer.echo(f"next: tg-crepe report {folder}{more}")
