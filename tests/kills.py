@@ -141,7 +141,12 @@ def content(path: Path) -> object:
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
             return {name: digest(file[name].tobytes()) for name in file.files if name != "made"}
-    if path.suffix in (".json", ".jsonl", ".csv", ".html", ".pt") and path.parent.name in ("made", "trained", "shards"):
+    if path.suffix == ".pt":
+        import torch
+
+        kept = torch.load(path, weights_only=False)
+        return {name: digest(value.numpy().tobytes()) for name, value in kept["model"].items()}
+    if path.suffix in (".json", ".jsonl", ".csv", ".html") and path.parent.name in ("made", "trained", "shards"):
         return _of_run(path)
     return digest(path.read_bytes())
 
@@ -158,11 +163,6 @@ def _of_run(path: Path) -> object:
         else:
             rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
         return [{key: value for key, value in row.items() if "seconds" not in key} for row in rows]
-    if path.suffix == ".pt":
-        import torch
-
-        kept = torch.load(path, weights_only=False)
-        return {name: digest(value.numpy().tobytes()) for name, value in kept["model"].items()}
     return digest(path.read_bytes())
 
 

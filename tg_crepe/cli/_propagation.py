@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,21 @@ def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Seq
         return read_embedded(path, options, progress, labels)
     with progress.status("reading"):
         return read_features(path)
+
+
+def with_source(nodes: Features, path: Path, text: str | None) -> Features:
+    """Features with the images or texts that their ids stand for."""
+    from tg_crepe._files import damaged_file
+    from tg_crepe.embed import open_source
+
+    source = open_source(path, None, text)
+    if missing := sorted(set(nodes.ids) - set(source.ids)):
+        raise damaged_file(
+            path,
+            f"{len(missing)} ids of the features are none of its {source.kind}, the first is '{missing[0]}' "
+            f"(its ids look like '{source.ids[0]}')",
+        )
+    return replace(nodes, source=source)
 
 
 def read_node_labels(

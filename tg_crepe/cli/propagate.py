@@ -103,6 +103,13 @@ def propagate(
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
     metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
     text: Text = None,
+    show: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILES",
+            help="What the ids of features stand for: the folder of images, or the table of texts (with --text).",
+        ),
+    ] = None,
     weights: Weights = None,
     size: Size = None,
     batch_size: BatchSize = None,
@@ -147,7 +154,7 @@ def propagate(
         _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained, prior, head)
         propagate_shards(features, out, name, force, as_json, timeout)
         return
-    given = [features, *(labels or []), prior, checkpoint, None if truth is None else Path(truth)]
+    given = [features, *(labels or []), prior, checkpoint, show, None if truth is None else Path(truth)]
     check_output(out, force, (".csv", ".parquet"), given)
     _check_images(features, backbone, checkpoint)
     if prior is not None and not prior.is_file():
@@ -156,13 +163,24 @@ def propagate(
         check_output(report, force, (".html",), given, "'--report'")
     if truth is not None and run is None and report is None:
         raise typer.BadParameter("true labels are for the report of a run: --run must name it", param_hint="'--truth'")
-    from tg_crepe.cli._propagation import GraphOptions, infer, read_node_labels, read_nodes, write_propagation
+    from tg_crepe.cli._propagation import (
+        GraphOptions,
+        infer,
+        read_node_labels,
+        read_nodes,
+        with_source,
+        write_propagation,
+    )
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
         check_free(run, force, whole=True)
     name, pretrained = which_energy(model, energy)
-    options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
+    if show is not None and (features.is_dir() or (run is None and report is None)):
+        raise typer.BadParameter("it goes with a file of features, and with --run or --report", param_hint="'--show'")
+    options = EmbedOptions(
+        pretrained, weights, None if show is not None else text, size, batch_size, device, precision, skip_bad, cache
+    )
     _check_files(features, options, backbone, labels)
     if head and (name != "crepe" or prior is not None):
         raise typer.BadParameter("it goes with the method crepe, and not with --prior", param_hint="'--head'")
@@ -180,6 +198,8 @@ def propagate(
             nodes = read_images(features, backbone, checkpoint, size, channels)
     else:
         nodes = read_nodes(features, options, progress, labels)
+    if show is not None:
+        nodes = with_source(nodes, show, text)
     with progress.status("reading"):
         known = read_node_labels(features, labels, nodes, rule)
         _tell_fewer(run, known)

@@ -184,7 +184,10 @@ class RunFolder:
         """The columns of the trace, each of shape :obj:`[num_steps]`."""
         rows = self._read_table("trace.csv")
         names = list(rows[0]) if rows else []
-        return {name: np.array([_as_float(row[name]) for row in rows]) for name in names}
+        try:
+            return {name: np.array([_as_float(row[name]) for row in rows]) for name in names}
+        except ValueError as error:
+            raise damaged_file(self.path / "trace.csv", f"its cells must be numbers ({error})") from error
 
     def append_metrics(self, **values: Cell) -> None:
         """Adds one row to the metrics; a row may have columns that the earlier ones had not."""
