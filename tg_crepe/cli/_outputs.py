@@ -71,10 +71,10 @@ def tell_loudly(line: str) -> None:
     screen.print(f"warning: {line}", style="bold yellow", highlight=False, soft_wrap=True, markup=False)
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows as the text of a csv file."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

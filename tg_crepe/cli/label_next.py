@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from tg_crepe.runs import RunFolder, RunResult
 
 
+#: Of the table.
+COLUMNS = ("id", "label", "guess", "certainty", "asked")
+
+
 def label_next(
     ctx: typer.Context,
     run: Annotated[
@@ -81,13 +85,15 @@ def label_next(
     if as_json:
         show_json(rows)
     elif out is None:
-        typer.echo(csv_text(rows), nl=False)
+        typer.echo(csv_text(rows, COLUMNS), nl=False)
     if out is not None:
         from tg_crepe._files import atomic_file
 
         with atomic_file(out) as unfinished:
-            unfinished.write_text(csv_text(rows), encoding="utf-8")
-        if not as_json:
+            unfinished.write_text(csv_text(rows, COLUMNS), encoding="utf-8")
+        if not as_json and not rows:
+            typer.echo(f"written: {out}, no row: all are labelled already")
+        elif not as_json:
             typer.echo(f"written: {out}, {len(rows)} rows")
             typer.echo(f"next: fill in the column label, then give it beside the first table: --labels {out}")
 

@@ -174,6 +174,8 @@ def propagate(
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
+        if run.absolute() == out.absolute():
+            raise typer.BadParameter("it must be another name than --out", param_hint="'--run'")
         check_free(run, force, whole=True)
     name, pretrained = which_energy(model, energy)
     if show is not None and (features.is_dir() or (run is None and report is None)):
@@ -372,7 +374,7 @@ def _tell(
         typer.echo(f"wrong labels to expect: {result.expected_error}")
         if result.expected_error.value > POOR_SHARE:
             tell_loudly(POOR)
-    else:
+    elif bool(pseudo.any()):
         tell_loudly(UNKNOWN_ERROR)
     typer.echo(f"written: {out}" + ("" if run is None else f", run in {run}"))
     if run is not None:

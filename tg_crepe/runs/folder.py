@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -317,6 +318,11 @@ def check_free(folder: Path, force: bool, whole: bool = False) -> None:
     Where the folder is replaced as a ``whole``, nothing else may be in it.
     """
     if not folder.exists():
+        above = next(place for place in folder.absolute().parents if place.exists())
+        if not above.is_dir():
+            raise NotADirectoryError(f"'{folder}' cannot be made: '{above}' is a file, not a folder")
+        if not os.access(above, os.W_OK):
+            raise PermissionError(f"'{folder}' cannot be made: the folder '{above}' cannot be written")
         return
     if not folder.is_dir():
         raise FileExistsError(f"'{folder}' is a file, not a folder")
