@@ -1,4 +1,4 @@
-"""What spreadsheets, file systems and people in a hurry hand in: taken as it was meant, or one line, before any work."""
+"""What spreadsheets, file systems and people in a hurry hand in: as it was meant, or one line before any work."""
 
 import csv
 import subprocess
