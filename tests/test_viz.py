@@ -90,8 +90,8 @@ def test_uncertain_points_are_paler(points):
 
 
 def test_no_two_of_many_classes_share_colour_and_marker():
-    pairs = {(PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]) for i in range(56)}
-    assert len(pairs) == 56
+    pairs = {(PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]) for i in range(88)}
+    assert len(pairs) == 88
     ax = plot_points(torch.rand(20, 2), torch.arange(20))
     assert len(legend_of(ax)) == 20
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tg_crepe._unfinished import noted
+
 #: Bytes from which on a file is asked what it unfolds to.
 _LARGE = 1 << 30
 
@@ -24,30 +26,28 @@ _LARGE = 1 << 30
 def atomic_file(path: Path) -> Iterator[Path]:
     """The name to write to; it becomes ``path`` when the block ends well, and nothing is left of it otherwise."""
     unfinished = _beside(path)
-    try:
+    with noted(unfinished):
         yield unfinished
         unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """The same for a new folder; what was at ``path`` is kept until the new one is there."""
     unfinished, old = _beside(path), _beside(path, "old")
-    unfinished.mkdir(parents=True)
-    try:
+    with noted(unfinished):
+        unfinished.mkdir(parents=True)
         yield unfinished
-        if path.exists():
-            path.replace(old)
-        unfinished.replace(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.replace(path)
-        raise
-    finally:
-        for left in (unfinished, old):
-            shutil.rmtree(left, ignore_errors=True)
+        try:
+            if path.exists():
+                path.replace(old)
+            unfinished.replace(path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                old.replace(path)
+            raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _beside(path: Path, ending: str = "tmp") -> Path:
@@ -106,6 +106,8 @@ def read_bytes(path: Path) -> bytes:
 def read_text(path: Path) -> str:
     """The whole content as text; line ends stay as they are, since cells of a table may hold some."""
     content = read_bytes(path)
+    if content[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        raise damaged_file(path, "it is a spreadsheet and no table of text: save it as CSV UTF-8")
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what spreadsheets call Unicode text
         try:
             return content.decode("utf-16")
@@ -135,17 +137,23 @@ def read_table(
     of the medical tables differ in both. Cells of ``columns`` that had spaces around them are listed in ``trimmed``.
     """
     text = read_text(path)
+    if text[:4].lower() == "sep=":  # a line by which some spreadsheets say what separates the cells
+        text = text.partition("\n")[2]
     mark = delimiter_of(text.partition("\n")[0])
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark))
     except csv.Error as error:
         raise damaged_file(path, f"it is not a whole csv file ({error})") from error
-    if not rows:
+    if not any(cell.strip() for row in rows for cell in row):
         raise damaged_file(path, "it is empty")
     header = [name.strip().replace("_", " ") for name in rows[0]]
     nameless = header[-1:] == [""]
     header = header[:-1] if nameless else header
     wanted = [column.replace("_", " ") for column in columns]
+    for column in wanted:  # ID and Label are as good
+        alike = [place for place, name in enumerate(header) if name.casefold() == column.casefold()]
+        if column not in header and len(alike) == 1:
+            header[alike[0]] = column
     absent, extra = [c for c in wanted if c not in header], [c for c in header if c not in wanted]
     if absent or (exact and extra) or len(set(header)) < len(header):
         expected = "exactly the columns" if exact else "the columns"

@@ -6,6 +6,7 @@ One reader for the command line, the estimators and the label page.
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,11 +20,20 @@ from tg_crepe.warnings import GraphWarning
 #: What pandas and NumPy write for a missing value; "None" and "NA" are names that classes have.
 _MISSING = frozenset({"", "nan", "NaN", "<NA>", "NaT"})
 
+#: Characters that nobody sees.
+_NO_WIDTH = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
+
 #: Names shorter than this are often one letter apart on purpose.
 _SHORT = 4
 
 #: A slip is made by few: the rarer of two names that are alike has at most this share of the labels of the other.
 _RARE = 0.2
+
+
+def clean(text: str) -> str:
+    """A name as it is compared: letters composed (file systems of Macs take them apart), single spaces, and nothing
+    that has no width."""
+    return " ".join(_NO_WIDTH.sub("", unicodedata.normalize("NFC", text)).split())
 
 
 def is_unlabelled(value: Any, marker: Any = None) -> bool:
@@ -107,22 +117,28 @@ def read_label_table(
         column (str, optional): The column of the labels. (default: :obj:`"label"`)
         of (str, optional): What has these ids. (default: :obj:`"the features"`)
     """
+    if path.is_dir():
+        raise IsADirectoryError(f"the table of labels '{path}' is a folder: name the file in it")
     if not path.is_file():
         raise FileNotFoundError(f"the table of labels '{path}' is missing")
     trimmed: list[str] = []
+    cell = column.replace("_", " ")  # as the table's reader names its columns
     rows = read_table(path, ("id", column), trimmed=trimmed)
+    rows = [{**row, cell: clean(row[cell])} for row in rows]
+    if ids is not None:
+        rows = _with_known_ids(rows, ids)
     check_unique(path, "the id", [row["id"] for row in rows])
     if ids is not None:
         known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
         unknown = [row["id"] for row in rows if row["id"] not in known]
         if unknown:
-            example = next(iter(sorted(known)), "")
+            zeros = next((name for name in known if name.lstrip("0") == unknown[0].lstrip("0")), None)
+            hint = f"ids look like '{min(known, default='')}'"
+            if zeros is not None:
+                hint = f"did a spreadsheet drop the zeros of '{zeros}'? format its column as text"
             raise damaged_file(
-                path,
-                f"{len(unknown)} of its ids are not among {of}, the first is '{unknown[0]}' (ids look like "
-                f"'{example}')",
+                path, f"{len(unknown)} of its ids are not among {of}, the first is '{unknown[0]}' ({hint})"
             )
-    cell = column.replace("_", " ")  # as the table's reader names its columns
     given = {row["id"]: row[cell] for row in rows}
     missing = sorted({label for label in given.values() if label and is_unlabelled(label, _marker(given.values()))})
     label_of = {name: label for name, label in given.items() if label and label not in missing}
@@ -136,9 +152,56 @@ def read_label_table(
     return LabelTable(label_of, any(bool(row.get("asked")) and row["id"] in label_of for row in rows))
 
 
+@dataclass(frozen=True)
+class ClassRule:
+    """Which names of classes are taken.
+
+    Args:
+        classes (list, optional): The classes that there are. (default: :obj:`None`, those that have labels)
+        new_class (bool, optional): Whether a name that looks like another one is a class of its own.
+            (default: :obj:`False`)
+    """
+
+    classes: Sequence[str] | None = None
+    new_class: bool = False
+
+    def check(self, where: Path | str, labels: Iterable[str]) -> None:
+        """Raise where a label is none of the classes, or probably a slip of another."""
+        labels = list(labels)
+        if self.classes is not None:
+            check_known(where, labels, self.classes)
+        elif not self.new_class:
+            check_names(where, count_names(labels), "--allow-new-class insists, --classes fixes the names")
+
+
+def read_label_tables(
+    paths: Sequence[Path], ids: Collection[str] | None = None, of: str = "the features", left_out: Collection[str] = ()
+) -> LabelTable:
+    """Several tables taken together; a row that two of them call differently is an error. Labels of what was
+    ``left_out`` are dropped."""
+    label_of: dict[str, str] = {}
+    asked, known = False, None if ids is None else {*ids, *left_out}
+    for path in paths:
+        table = read_label_table(path, known, of=of)
+        asked |= table.asked
+        for name, label in table.label_of.items():
+            if name not in left_out and label_of.setdefault(name, label) != label:
+                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
+    return LabelTable(label_of, asked)
+
+
 def count_names(labels: Iterable[str]) -> dict[str, int]:
     """How many labels every name has."""
     return dict(Counter(labels))
+
+
+def _with_known_ids(rows: list[dict[str, str]], ids: Collection[str]) -> list[dict[str, str]]:
+    """Rows whose id is written with other bytes than the one that is meant get that one."""
+    known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
+    if all(row["id"] in known for row in rows):
+        return rows
+    meant = {clean(name): name for name in known}
+    return [row if row["id"] in known else {**row, "id": meant.get(clean(row["id"]), row["id"])} for row in rows]
 
 
 def _marker(labels: Iterable[str]) -> str | None:

@@ -46,11 +46,17 @@ def for_each_chunk(work: Callable[[int], None], num_chunks: int) -> None:
         return
     counter = itertools.count()
 
+    stopped = False
+
     def drain() -> None:
-        while (chunk := next(counter)) < num_chunks:
+        while not stopped and (chunk := next(counter)) < num_chunks:
             work(chunk)
 
     futures = [_get_pool(workers).submit(drain) for _ in range(workers - 1)]
-    drain()  # this thread takes its share too
-    for future in futures:
-        future.result()
+    try:
+        drain()  # this thread takes its share too
+        for future in futures:
+            future.result()
+    except BaseException:
+        stopped = True  # Ctrl-C ends all threads, and the end of the process waits for them
+        raise

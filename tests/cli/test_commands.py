@@ -89,13 +89,16 @@ def test_report_calls_the_page_or_says_that_there_is_none(finished, tmp_path, mo
     assert "--force" in capsys.readouterr().err
 
 
-def test_doctor_tells_versions_extras_and_a_passed_self_test(capsys):
+def test_doctor_tells_versions_extras_and_a_passed_self_test(monkeypatch, capsys):
     assert run(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"tg-crepe", "python", "cores", "torch_threads", "packages", "extras", "self_test"} <= set(found)
     assert {"torch", "numpy"} <= set(found["packages"])
     assert all(test["passed"] for test in found["self_test"])
+    imported = []
+    monkeypatch.setattr("tg_crepe.cli.doctor.available", imported.append)
     assert run(["doctor", "--quick"]) == 0
+    assert imported == []  # what is imported takes seconds each
     text = capsys.readouterr().out
     assert "extra cli: typer" in text
     assert "self-test" not in text

@@ -42,13 +42,14 @@ def test_demo_prints_what_it_does_and_a_row_for_every_model(screen, folder):
     first, *rest = out.splitlines()
     assert first.startswith("1,797 images of handwritten digits, 20 of them labelled (2 per class)")
     assert re.search(r"has [\d,]+ edges", first)
-    rows = {cells[0]: list(map(float, cells[1:])) for cells in (re.findall(r"[\w.]+", line) for line in rest[3:-2])}
+    rows = {cells[0]: list(map(float, cells[1:])) for cells in (re.findall(r"[\w.]+", line) for line in rest[3:-3])}
     assert list(rows) == ["CrepePropagation", "LGC", "NearestNeighbor"]
     for error, right, wrong, seconds in rows.values():
         assert 0 <= error < 20
         assert 0 <= wrong < right <= 1
         assert 0 <= seconds < 90
-    assert rest[-1] == f"in {folder}: two_moons.png, energy.png, certainty.png, report.html, run"
+    assert rest[-2] == f"in {folder}: two_moons.png, energy.png, certainty.png, report.html, run"
+    assert rest[-1].startswith(f"next: open {folder / 'report.html'}")
 
 
 def test_demo_writes_three_pictures_a_page_and_its_run(screen, folder):
@@ -83,7 +84,7 @@ def test_the_page_shows_the_nodes_along_the_flow(screen, folder):
     from tg_crepe.runs import RunFolder
 
     assert RunFolder.open(folder / "run").read_result().flow_u.shape == (3, 1797, 10)
-    assert "100 % of the flow" in (folder / "report.html").read_text(encoding="utf-8")
+    assert "100 % of the way" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_in_use_is_refused_and_left_alone(screen, folder, capsys):

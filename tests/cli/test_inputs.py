@@ -108,3 +108,49 @@ def test_the_classes_can_be_fixed(table, monkeypatch, capsys):
     assert "two classes or more" in capsys.readouterr().err
     assert run([*line, "--classes", "red, green, blue, violet"]) == 0
     assert "never predicted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["label-next", "report"])
+def test_the_rule_for_names_holds_in_every_command(table, monkeypatch, capsys, command):
+    monkeypatch.chdir(table)
+    relabel(table, {",green": ",Green"})
+    line = [command, "features.npz", "--labels", "labels.csv", "-o", "o.html" if command == "report" else "o.csv"]
+    assert run(line) == 2
+    assert "looks like" in capsys.readouterr().err
+    assert run([*line, "--classes", "red,green,blue"]) == 2
+    assert "the class 'Green' is none of red, green, blue; did you mean 'green'?" in capsys.readouterr().err
+    assert run([*line, "--allow-new-class"]) == 0
+
+
+def test_train_takes_no_slip_for_a_class(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("accelerate")
+    from embed_inputs import write_images
+
+    monkeypatch.chdir(tmp_path)
+    write_images(tmp_path / "images", 12, 8)
+    names = sorted(path.name for path in (tmp_path / "images").iterdir())
+    rows = [f"{name},{('horse', 'cat', 'hosre')[i]}" for i, name in enumerate(names[:3])]
+    (tmp_path / "labels.csv").write_text("id,label\n" + "\n".join(rows) + "\n")
+    line = ["train", "images", "--labels", "labels.csv", "--size", "8", "--epochs", "1", "--run", "run"]
+    assert run(line) == 2
+    assert "looks like" in capsys.readouterr().err
+    assert run([*line, "--classes", "horse,cat"]) == 2
+    assert "the class 'hosre' is none of horse, cat; did you mean 'horse'?" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert run([*line, "--allow-new-class", "--energy", "none"]) == 0
+
+
+def test_fewer_labels_than_the_run_knew_is_one_warning(table, monkeypatch, capsys):
+    monkeypatch.chdir(table)
+    line = ["propagate", "features.npz", "--labels", "labels.csv", "-o", "p.csv", "--run", "run", "--force"]
+    assert run(line) == 0
+    assert run(line) == 0
+    assert "where the run" not in capsys.readouterr().err
+    rows = [row for row in (table / "labels.csv").read_text().splitlines() if not row.endswith(",blue")]
+    (table / "labels.csv").write_text("\n".join(rows) + "\n")
+    assert run(line) == 0
+    said = capsys.readouterr().err
+    assert said.count("warning:") == 1
+    assert "these tables hold 4 labels where the run in 'run' knew 6, and not the class(es) blue" in said
+    (table / "run" / "result.npz").write_bytes(b"damaged")
+    assert run(line) == 0  # it is replaced, whatever is wrong with it

@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch):
 def test_features_are_divided_and_their_graph_is_built(folder, capsys):
     line = ["partition", "features.npy", "-n", "1", "-o", "shards", "--labels", "numbers.csv", "-k", "5"]
     assert run([*line, "--metric", "euclidean"]) == 0
-    assert "60 nodes" in capsys.readouterr().out
+    assert "60 rows" in capsys.readouterr().out
     build_graph(folder / "shards")
     shard = open_shard(folder / "shards", 0, 1)
     x, y, _ = cluster_points()

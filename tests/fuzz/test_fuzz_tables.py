@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fuzz_strategies import fuzzed, tables
 
+from tg_crepe._labels import clean
 from tg_crepe.cli._inputs import read_labels
 
 
@@ -30,7 +31,8 @@ def claim(table):
     assert all(name == name.strip() and name for name in found.class_names)
     assert len({name.casefold() for name in found.class_names}) == len(found.class_names)
     words = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    assert all(name in words.replace('""', '"') for name in found.class_names)
+    assert all(name in clean(words.replace('""', '"')) for name in found.class_names)
+    assert all(name == clean(name) for name in found.class_names)
 
 
 test_tables_quickly, test_tables_at_length = fuzzed(150, table=tables())(claim)

@@ -152,19 +152,23 @@ def test_the_page_of_all_fashion_mnist_is_light(visit, tmp_path, data_root):
 
 def test_the_slider_moves_the_map(visit):
     page = visit("full")
+    assert page.locator("#layout option").first.text_content() == "features"
+    features = pixels(page)
+    page.locator("#layout").select_option("predicted class")
     end = pixels(page)
     page.locator("#moment").focus()
     page.keyboard.press("ArrowLeft")
-    assert page.locator("#moment-name").text_content() == "50 % of the flow"
+    assert page.locator("#moment-name").text_content() == "50 % of the way"
     middle = pixels(page)
     page.keyboard.press("Home")
-    assert page.locator("#moment-name").text_content() == "25 % of the flow"
+    assert page.locator("#moment-name").text_content() == "25 % of the way"
     assert len({end, middle, pixels(page)}) == 3
     page.keyboard.press("End")
     page.locator("#moment").blur()
     assert pixels(page) == end
     page.locator("#layout").select_option("features")
-    assert pixels(page) != end
+    assert pixels(page) == features
+    assert features != end
 
 
 def test_colours_change_from_label_to_certainty(visit):
@@ -178,11 +182,11 @@ def test_colours_change_from_label_to_certainty(visit):
 
 def test_hover_shows_the_image_of_a_node(visit):
     page = visit("full")
-    page.get_by_label("Place by").select_option("features")
+    page.locator("#nodes").scroll_into_view_if_needed()
     pixels(page)
     place = page.evaluate(
         """() => { const { map } = JSON.parse(document.getElementById('data').textContent);
-        const box = document.getElementById('nodes').getBoundingClientRect(), flat = map.layouts[1].xy[0];
+        const box = document.getElementById('nodes').getBoundingClientRect(), flat = map.layouts[0].xy[0];
         const at = i => [box.left + 14 + flat[2 * i] / 999 * (box.width - 28),
                          box.top + 14 + (1 - flat[2 * i + 1] / 999) * (box.height - 28)];
         const all = map.ids.map((_, i) => at(i));

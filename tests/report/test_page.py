@@ -13,6 +13,7 @@ from report_runs import NAMES, NASTY, NASTY_ID, write_run
 
 from tg_crepe import _optional
 from tg_crepe.runs import RunFolder
+from tg_crepe.runs.verdict import POOR, UNKNOWN_ERROR
 
 pytest.importorskip("jinja2", reason="the report needs the extra 'report'")
 pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
@@ -63,12 +64,17 @@ def test_every_combination_is_one_whole_page(tmp_path, images, truth, multi_labe
     page, tree = path.read_text(encoding="utf-8"), parse(path)
     assert len(page.encode()) < LIMIT
     text = text_of(tree)
-    assert ("are wrong" in text) == truth
-    assert ("no true labels to compare with" in text) == (not truth)
+    assert bool(re.search("% of the (pseudo-labels|findings) are wrong", text)) == truth
+    assert ("How many of the pseudo-labels are wrong is not known" in text) == (not truth)
+    assert (UNKNOWN_ERROR in text) == (not truth)
+    assert "nodes" not in text.replace("class functions of the nodes", "")
+    assert "energy" not in text
+    titles = [part.text for part in tree.iter("h2")]
+    assert titles[:2] == ["Label these next", "Map"]
     assert ("Most and least certain images" in text) == images
     assert ("Expected calibration error" in text) == truth
     assert ("Findings, right and wrong" in text) == (truth and multi_label)
-    for title in ("Map", "Energy and ratio", "Error per epoch", "Certainty", "Class balance", "Label these next"):
+    for title in ("Map", "Course of the method", "Error per epoch", "Certainty", "Class balance", "Label these next"):
         assert title in text
     ids = [part.get("id") for part in tree.iter() if part.get("id")]
     assert len(ids) == len(set(ids))
@@ -104,15 +110,55 @@ def test_headline_and_figures_have_the_numbers_of_the_run(tmp_path):
     wrong = result.label[judged] != result.truth[judged]
     assert f"{100 * wrong.mean():.2f} % of the pseudo-labels are wrong" in text
     assert f"{(~wrong).sum():,} of {judged.sum():,} pseudo-labels are right" in text
-    kept = result.flow_node[judged[result.flow_node]]
-    after = expected_calibration_error(torch.tensor(result.prob[kept]).double(), torch.tensor(result.truth[kept]))
-    u = np.clip(result.flow_u[-1][judged[result.flow_node]].astype(float), 0, None)
-    total = u.sum(axis=1, keepdims=True)
-    weights = np.where(total > 0, u / np.where(total > 0, total, 1), 1 / 4)
-    before = expected_calibration_error(torch.tensor(weights), torch.tensor(result.truth[kept]))
-    assert f"before (paper's rule) {100 * before:.1f} %, after {100 * after:.1f} %" in text
-    assert "the energy goes from 0.7 to 0.175" in text
-    assert "nodes that no label reaches 1" in text
+    prob, truth = torch.tensor(result.prob[judged]).double(), torch.tensor(result.truth[judged])
+    error = expected_calibration_error(prob, truth)
+    said, right = float(prob.max(dim=1).values.mean()), (~wrong).mean()
+    assert f"Expected calibration error: {100 * error:.1f} %" in text
+    assert f"for a label is {100 * said:.0f} % on average, and {100 * right:.0f} % of the labels are right" in text
+    assert "What the method makes small went from 0.2 to 0.05 in 4 steps. It fell, as it should" in text
+    assert "images that no label reaches 1" in text
+
+
+def test_a_poor_result_is_said_loudly(tmp_path):
+    run = write_run(tmp_path / "run", truth=False)
+    for value, poor in ((0.4, True), (0.1, False)):
+        run.finish("converged", expected_error={"value": value, "low": value / 2, "high": value * 1.5, "level": 0.95})
+        tree = parse(write_report(run))
+        text = text_of(tree)
+        assert f"About {100 * value:.0f} % of the pseudo-labels are probably wrong" in text
+        assert [part.text for part in tree.iter("p") if part.get("class") == "warning"] == ([POOR] if poor else [])
+        assert UNKNOWN_ERROR not in text
+        assert "mean certainty" not in text  # beside a headline it reads as a share right
+
+
+def test_a_flow_that_did_not_do_its_work_is_not_praised(tmp_path):
+    run = write_run(tmp_path / "run")
+    trace = run.read_trace()
+    trace["sum_of_ratios"] = trace["sum_of_ratios"][::-1]
+    run.write_trace(trace)
+    text = text_of(parse(write_report(run)))
+    assert "It did not fall" in text
+    assert "as it should" not in text
+
+
+def test_given_labels_are_on_the_map_and_its_images_are_kept():
+    import torch
+
+    from tg_crepe.runs.kept_nodes import nodes_with_image, nodes_with_moments
+
+    labelled = torch.zeros(70_000, dtype=torch.bool)
+    labelled[torch.randperm(70_000, generator=torch.Generator().manual_seed(0))[:300]] = True
+    shown = set(nodes_with_moments(70_000, labelled).tolist())
+    assert set(labelled.nonzero().view(-1).tolist()) <= shown
+    assert set(nodes_with_image(70_000, None, labelled, bytes_each=28 * 28).tolist()) == shown
+    assert set(nodes_with_image(1797, None, None, bytes_each=64).tolist()) == set(range(1797))  # all of the demo's
+    assert len(nodes_with_image(70_000, None, labelled, bytes_each=3 * 224**2)) == 500
+
+
+def test_ten_classes_have_a_colour_each():
+    from tg_crepe.viz import PALETTE
+
+    assert len(set(PALETTE)) == len(PALETTE) >= 10
 
 
 def test_findings_are_judged_where_they_are_known(tmp_path):
@@ -133,9 +179,9 @@ def test_the_map_keeps_the_nodes_and_moves_along_the_flow(tmp_path):
     run = write_run(tmp_path / "run")
     shown, result = map_of(parse(write_report(run))), run.read_result()
     assert shown["ids"] == result.ids[result.flow_node].tolist()
-    assert shown["moments"] == ["25 % of the flow", "50 % of the flow", "100 % of the flow"]
-    assert [layout["name"] for layout in shown["layouts"]] == ["class functions of the flow", "features"]
-    flow, features = (layout["xy"] for layout in shown["layouts"])
+    assert shown["moments"] == ["25 % of the way", "50 % of the way", "100 % of the way"]
+    assert [layout["name"] for layout in shown["layouts"]] == ["features", "predicted class"]
+    features, flow = (layout["xy"] for layout in shown["layouts"])
     assert len(flow) == 3
     assert flow[0] != flow[2]
     assert len(features) == 1
@@ -169,7 +215,7 @@ def test_of_many_nodes_a_sample_is_drawn_and_stated(tmp_path):
     shown = map_of(tree)
     assert len(shown["ids"]) == 5000
     assert sum(shown["labelled"]) == 40
-    assert "5,000 of 20,000 nodes, a sample spread evenly" in text_of(tree)
+    assert "5,000 of 20,000 images, a sample spread evenly and given labels" in text_of(tree)
     assert path.stat().st_size < LIMIT
 
 

@@ -69,6 +69,12 @@ def test_trace_round_trip_has_a_column_per_class(run):
     assert np.isnan(columns["gap"][0])
 
 
+def test_a_trace_that_holds_no_numbers_names_its_file(run):
+    (run.path / "trace.csv").write_text("0\n:")  # found by the long part of tests/fuzz
+    with pytest.raises(ValueError, match=r"trace\.csv' cannot be used: its cells must be numbers"):
+        run.read_trace()
+
+
 def test_a_trace_without_rows_is_read_as_one(run):
     run.write_trace(Trace())
     assert run.read_trace() == {}

@@ -86,6 +86,7 @@ def read_embedded(path: Path, options: EmbedOptions, screen: Console, labels: Se
 
     What is wrong with the ``labels`` is said before minutes of work.
     """
+    from tg_crepe._labels import ClassRule
     from tg_crepe.cli._inputs import Features, read_labels
     from tg_crepe.embed import DEFAULT_MODELS, embed_to_file, open_source, read_embedding
 
@@ -93,7 +94,7 @@ def read_embedded(path: Path, options: EmbedOptions, screen: Console, labels: Se
     if labels is not None:
         with warnings.catch_warnings():  # they are read again with the features, and what is to tell is told then
             warnings.simplefilter("ignore")
-            read_labels(labels, source.ids, new_class=True)
+            read_labels(labels, source.ids, rule=ClassRule(new_class=True))
     model = options.model or DEFAULT_MODELS[source.kind]
     out = kept_in(path, model, options)
     if (reason := _why_again(out, source, model, options)) is not None:

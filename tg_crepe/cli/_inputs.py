@@ -12,6 +12,7 @@ import numpy as np
 from tg_crepe._optional import require
 
 if TYPE_CHECKING:
+    from tg_crepe._labels import ClassRule
     from tg_crepe.datasets import ImageDataset
     from tg_crepe.embed import Source
 
@@ -53,7 +54,7 @@ def read_features(path: Path) -> Features:
         raise damaged_file(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
     x, ids = readers[path.suffix.lower()](path)
     if x.ndim != 2 or x.size == 0:
-        raise damaged_file(path, f"it must hold a row of numbers for every node, got an array of shape {list(x.shape)}")
+        raise damaged_file(path, f"it must hold a row of numbers for every item, got an array of shape {list(x.shape)}")
     if x.dtype.kind not in "fiub":
         raise damaged_file(path, f"it must hold real numbers, got {x.dtype}")
     x = x.astype(np.float32, copy=False)
@@ -200,11 +201,7 @@ def _read_lists(path: Path, table: Any, lists: Sequence[str], names: Sequence[st
 
 
 def read_labels(
-    paths: Sequence[Path],
-    ids: Sequence[str],
-    left_out: Sequence[str] = (),
-    classes: Sequence[str] | None = None,
-    new_class: bool = False,
+    paths: Sequence[Path], ids: Sequence[str], left_out: Sequence[str] = (), rule: ClassRule | None = None
 ) -> NodeLabels:
     """The labels of tables ``id,label``, together; a blank label, or no row, leaves a node unlabelled.
 
@@ -215,31 +212,22 @@ def read_labels(
         paths (list): The tables.
         ids (list): The names of the nodes.
         left_out (list, optional): Names that are none of the nodes and may stand there. (default: none)
-        classes (list, optional): The classes that there are. (default: :obj:`None`, those that have labels)
-        new_class (bool, optional): Whether a name that looks like another one is a class of its own.
-            (default: :obj:`False`)
+        rule (ClassRule, optional): Which names of classes are taken. (default: all but slips)
     """
     from tg_crepe._files import damaged_file
-    from tg_crepe._labels import check_known, check_names, count_names, read_label_table
+    from tg_crepe._labels import ClassRule, read_label_tables
     from tg_crepe.datasets.image_folder import _sorted_classes
 
-    label_of: dict[str, str] = {}
-    asked, missing, known = False, set(left_out), {*ids, *left_out}
-    for path in paths:
-        table = read_label_table(path, known)
-        asked |= table.asked
-        for name, label in table.label_of.items():
-            if name not in missing and label_of.setdefault(name, label) != label:
-                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
-    if classes is not None:
-        check_known(paths[-1], label_of.values(), classes)
-    elif not new_class:
-        check_names(paths[-1], count_names(label_of.values()), "--allow-new-class insists, --classes fixes the names")
-    class_names = _sorted_classes(set(label_of.values() if classes is None else classes))
-    if len(set(label_of.values())) < 2:
-        found = ", ".join(sorted(set(label_of.values()))) or "none"
-        raise damaged_file(paths[-1], f"it must hold labels of at least two classes, got {found}")
-    return NodeLabels(_numbers(label_of, ids, class_names), class_names, asked)
+    rule = ClassRule() if rule is None else rule
+    table = read_label_tables(paths, ids, left_out=frozenset(left_out))
+    given = set(table.label_of.values())
+    rule.check(paths[-1], table.label_of.values())
+    class_names = _sorted_classes(given if rule.classes is None else set(rule.classes))
+    if len(given) < 2:
+        raise damaged_file(
+            paths[-1], f"it must hold labels of at least two classes, got {', '.join(sorted(given)) or 'none'}"
+        )
+    return NodeLabels(_numbers(table.label_of, ids, class_names), class_names, table.asked)
 
 
 def read_truth(

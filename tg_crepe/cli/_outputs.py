@@ -63,10 +63,18 @@ def show_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def tell_loudly(line: str) -> None:
+    """What nobody should miss, on stderr, so that it is seen where stdout goes elsewhere."""
+    from rich.console import Console
+
+    screen = Console(stderr=True)
+    screen.print(f"warning: {line}", style="bold yellow", highlight=False, soft_wrap=True, markup=False)
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows as the text of a csv file."""
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tg_crepe.runs import RunFolder
 
 #: Pixels a side of a kept image at most, and characters of a kept text.
-_SIDE, _CHARACTERS = 64, 160
+_SIDE, _CHARACTERS = 48, 160
+
+#: The bytes of a kept image.
+PREVIEW_BYTES = 3 * _SIDE**2
 
 
 def write_previews(run: RunFolder, source: Source, ids: Sequence[str], node: Tensor) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tg_crepe._unfinished import temporary_folder
 from tg_crepe.cli._embedding import EmbedOptions, is_source, read_embedded
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor
 
+    from tg_crepe._labels import ClassRule
     from tg_crepe.cli._inputs import Features, NodeLabels
     from tg_crepe.graph.metric import Placement
     from tg_crepe.models import EnergyModel, PropagationResult
@@ -76,19 +77,30 @@ def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Seq
         return read_features(path)
 
 
+def with_source(nodes: Features, path: Path, text: str | None) -> Features:
+    """Features with the images or texts that their ids stand for."""
+    from tg_crepe._files import damaged_file
+    from tg_crepe.embed import open_source
+
+    source = open_source(path, None, text)
+    if missing := sorted(set(nodes.ids) - set(source.ids)):
+        raise damaged_file(
+            path,
+            f"{len(missing)} ids of the features are none of its {source.kind}, the first is '{missing[0]}' "
+            f"(its ids look like '{source.ids[0]}')",
+        )
+    return replace(nodes, source=source)
+
+
 def read_node_labels(
-    path: Path,
-    labels: Sequence[Path] | None,
-    nodes: Features,
-    classes: Sequence[str] | None = None,
-    new_class: bool = False,
+    path: Path, labels: Sequence[Path] | None, nodes: Features, rule: ClassRule | None = None
 ) -> NodeLabels:
     """The labels of tables, or those that the folders of a folder give."""
     from tg_crepe.cli._inputs import labels_of_folders, read_labels
 
     if labels is None:
         return labels_of_folders(nodes, path)
-    return read_labels(labels, nodes.ids, nodes.left_out, classes, new_class)
+    return read_labels(labels, nodes.ids, nodes.left_out, rule)
 
 
 def infer(
@@ -131,15 +143,20 @@ def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[
 
 @contextmanager
 def run_of(
-    path: Path, labels: list[Path] | None, options: EmbedOptions, k: int, progress: Console
+    path: Path,
+    labels: list[Path] | None,
+    options: EmbedOptions,
+    k: int,
+    progress: Console,
+    rule: ClassRule | None = None,
 ) -> Iterator[RunFolder]:
     """An earlier run, or that of files and their labels, which is gone afterwards."""
     from tg_crepe.runs import RunFolder, stage_run
 
     if labels is None and options == EmbedOptions():
         if (path / "project.json").is_file():
-            with TemporaryDirectory(prefix="tg-crepe-") as place:
-                yield _run_of_project(path, Path(place, path.resolve().name), progress)
+            with temporary_folder() as place:
+                yield _run_of_project(path, place / path.resolve().name, progress)
             return
         yield RunFolder.open(path)
         return
@@ -150,12 +167,12 @@ def run_of(
     choice = GraphOptions(k=k)
     choice.check()
     nodes = read_nodes(path, options, progress, labels)
-    known = read_node_labels(path, labels, nodes)
+    known = read_node_labels(path, labels, nodes, rule)
     found = infer(nodes, known, choice, progress)
     tables = None if labels is None else ", ".join(map(str, labels))
     settings = {"features": path, "labels": tables, **found.settings(nodes), "k": k}
-    with TemporaryDirectory(prefix="tg-crepe-") as place:
-        folder = Path(place, path.resolve().name)
+    with temporary_folder() as place:
+        folder = place / path.resolve().name
         with stage_run(folder, "propagate", settings) as unfinished:
             write_propagation(unfinished, nodes, known, None, found.graph, found.result)
         yield RunFolder.open(folder)
@@ -204,7 +221,7 @@ def solve(
             None,
             graph[1],
             len(known.class_names),
-            snapshot_nodes=nodes_with_moments(len(y)),
+            snapshot_nodes=nodes_with_moments(len(y), y >= 0),
             prior=prior,
             spread_prior=spread_prior,
         )
@@ -229,6 +246,7 @@ def write_propagation(
         result (PropagationResult): What the model gave.
     """
     import numpy as np
+    import torch
 
     from tg_crepe.runs import RunResult
     from tg_crepe.runs.kept_nodes import moment_fields, nodes_with_image, suggest_nodes
@@ -252,12 +270,15 @@ def write_propagation(
     run.write_graph(*graph, len(nodes.ids))
     run.write_trace(result.trace)
     if nodes.dataset is not None:
-        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
+        suggested = suggest_nodes(result.prob, labelled, graph, multi_label=False)
+        size = nodes.dataset.fetch(torch.arange(1)).numel()
+        node = nodes_with_image(len(nodes.ids), suggested, labelled, size)
         run.write_thumbnails(node, nodes.dataset.fetch(node))
     elif nodes.source is not None:
-        from tg_crepe.cli._previews import write_previews
+        from tg_crepe.cli._previews import PREVIEW_BYTES, write_previews
 
-        node = nodes_with_image(len(nodes.ids), suggest_nodes(result.prob, labelled, graph, multi_label=False))
+        suggested = suggest_nodes(result.prob, labelled, graph, multi_label=False)
+        node = nodes_with_image(len(nodes.ids), suggested, labelled, PREVIEW_BYTES)
         write_previews(run, nodes.source, nodes.ids, node)
     expected = result.expected_error
     run.finish(result.status, **({} if expected is None else {"expected_error": asdict(expected)}))

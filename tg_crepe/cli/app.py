@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tg_crepe import __version__
+from tg_crepe.cli._interrupt import answer_signals
 from tg_crepe.cli._options import DidNotConverge
 from tg_crepe.cli.demo import demo
 from tg_crepe.cli.doctor import doctor
@@ -32,7 +30,7 @@ from tg_crepe.runs.command_line import note_command_line
 USAGE_ERROR = 2
 #: A command that ran and did not converge, or missed its target.
 MISSED = 1
-_INTERRUPTED, _TERMINATED = 130, 143
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="tg-crepe",
@@ -73,13 +71,27 @@ def run(args: Sequence[str] | None = None) -> int:
 
     What a user can put right is one line on stderr, without a usage text around it and without a traceback.
     """
-    usage_error: Any = typer.BadParameter.__base__  # UsageError; new typer brings its own click, old typer does not
     typed = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in typed
     # It is an option of the program, but people write it where they are: at the end of the line.
     arguments = [*(["--debug"] if debug else []), *(word for word in typed if word != "--debug")]
+    with answer_signals() as guard:
+        try:
+            code = _answer(arguments, typed, debug)
+        except (KeyboardInterrupt, SystemExit):
+            if not guard.signum:
+                raise
+        if guard.signum:
+            guard.tell()
+            return guard.code
+    return code
+
+
+def _answer(arguments: list[str], typed: list[str], debug: bool) -> int:
+    """The exit code of a command line."""
+    usage_error: Any = typer.BadParameter.__base__  # UsageError; new typer brings its own click, old typer does not
     try:
-        with _termination_as_exit(), note_command_line("tg-crepe", typed):
+        with note_command_line("tg-crepe", typed):
             code = app(args=arguments, prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
         return _fail(error.format_message(), debug)
@@ -90,23 +102,6 @@ def run(args: Sequence[str] | None = None) -> int:
     except typer.Abort:
         return _INTERRUPTED
     return code if isinstance(code, int) else 0
-
-
-@contextmanager
-def _termination_as_exit() -> Iterator[None]:
-    """Lets SIGTERM unwind the stack as Ctrl-C does, so that unfinished files are removed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(_TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(message: str, debug: bool) -> int:

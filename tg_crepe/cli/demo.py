@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Task:
         """The pseudo-labels of a model, and some moments of its flow for the page."""
         from tg_crepe.runs.kept_nodes import nodes_with_moments
 
-        kept = nodes_with_moments(len(self.y))
+        kept = nodes_with_moments(len(self.y), self.mask)
         return model.propagate(self.y, self.edge_index, self.mask, self.edge_weight, snapshot_nodes=kept)
 
 
@@ -87,6 +88,7 @@ def demo(
     with progress.status("page"):
         _write_page(task, result, out, {"labels per class": labels_per_class, "k": _K, "metric": "euclidean"}, seed)
     screen.print(f"in {out.resolve()}: {', '.join((*pictures, _PAGE, _RUN))}", markup=False)
+    screen.print(f"next: open {out / _PAGE} in a browser; with your own images: tg-crepe label FOLDER", markup=False)
 
 
 def _check_folder(out: Path, force: bool) -> None:
@@ -194,12 +196,8 @@ def _write(pictures: dict[str, Figure], out: Path) -> None:
     """Writes every picture under another name first, so that no half of one is ever found."""
     out.mkdir(parents=True, exist_ok=True)
     for name, figure in pictures.items():
-        unfinished = out / f".{name}.{os.getpid()}"
-        try:
+        with atomic_file(out / name) as unfinished:
             figure.savefig(unfinished, format="png", dpi=150)
-            unfinished.replace(out / name)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
 
 def _write_page(task: _Task, result: PropagationResult, out: Path, settings: dict[str, Any], seed: int) -> None:

@@ -45,9 +45,13 @@ _MOST_ERROR = 1.0
 def doctor(
     ctx: typer.Context,
     as_json: Json = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave the self-test out.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Versions alone: import no extra and leave the self-test out.")
+    ] = False,
 ) -> None:
-    """Show versions, extras and threads, and run a self-test of a few seconds: what to paste into a bug report.
+    """Show versions, extras and threads, and run a self-test: what to paste into a bug report.
+
+    All extras are imported, which takes ten seconds, and more on a busy machine; --quick takes two.
 
     Exit code 1: the self-test failed.
 
@@ -55,7 +59,7 @@ def doctor(
     """
     progress: Console = ctx.obj
     with progress.status("looking around"):
-        found = _look_around()
+        found = _look_around(imports=not quick)
     if not quick:
         with progress.status("self-test"):
             found["self_test"] = _self_test()
@@ -68,14 +72,14 @@ def doctor(
         raise DidNotConverge
 
 
-def _look_around() -> dict[str, Any]:
+def _look_around(imports: bool) -> dict[str, Any]:
     import torch
 
     extras: dict[str, dict[str, str | None]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what other packages say while they are imported
         for module, package, extra in _EXTRAS:
-            extras.setdefault(extra, {})[package] = _state(module, package)
+            extras.setdefault(extra, {})[package] = _state(module, package, imports)
     return {
         "tg-crepe": __version__,
         "python": platform.python_version(),
@@ -95,10 +99,10 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _state(module: str, package: str) -> str | None:
-    """The version, None where it is not installed, or that it cannot be imported."""
+def _state(module: str, package: str, imports: bool) -> str | None:
+    """The version, None where it is not installed, or that it cannot be imported, where that is asked."""
     found = _version(package)
-    return found if found is None or available(module) else f"{found}, cannot be imported"
+    return found if found is None or not imports or available(module) else f"{found}, cannot be imported"
 
 
 def _self_test() -> list[dict[str, Any]]:

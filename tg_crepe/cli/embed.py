@@ -73,6 +73,7 @@ def embed(
     new = made["source"]["items"] - done.resumed
     typer.echo(f"{done.rows:,} rows by {made['model']}, {seconds:.1f} s, {new / seconds:.1f} {made['kind']} a second")
     typer.echo(f"written: {out}")
+    typer.echo(f"next: tg-crepe propagate {out} --labels labels.csv -o pseudo.csv --run run")
 
 
 def _check(out: Path, force: bool, source: Path) -> None:

@@ -7,11 +7,27 @@ import typer
 from rich.console import Console
 
 from tg_crepe.cli._embedding import EmbedOptions
-from tg_crepe.cli._options import Cache, Device, Force, Json, Labels, SkipBad, Text, Weights
+from tg_crepe.cli._options import (
+    Cache,
+    Classes,
+    Device,
+    Force,
+    Json,
+    Labels,
+    NewClass,
+    SkipBad,
+    Text,
+    Weights,
+    class_rule,
+)
 from tg_crepe.cli._outputs import check_output, csv_text, show_json
 
 if TYPE_CHECKING:
     from tg_crepe.runs import RunFolder, RunResult
+
+
+#: Of the table.
+COLUMNS = ("id", "label", "guess", "certainty", "asked")
 
 
 def label_next(
@@ -29,6 +45,8 @@ def label_next(
     seed: Annotated[int, typer.Option(min=0, help="The seed of random.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A .csv file instead of the screen.")] = None,
     labels: Labels = None,
+    classes: Classes = None,
+    new_class: NewClass = False,
     model: Annotated[str | None, typer.Option(metavar="NAME|FOLDER", help="For files: see propagate.")] = None,
     text: Text = None,
     weights: Weights = None,
@@ -60,20 +78,22 @@ def label_next(
     check_choice("strategy", strategy, STRATEGIES)
     progress: Console = ctx.obj
     options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
-    with run_of(run, labels, options, k, progress) as folder:
+    with run_of(run, labels, options, k, progress, class_rule(classes, new_class)) as folder:
         result = folder.read_result()
         with progress.status("ranking"):
             rows = _rank(folder, result, n, strategy, seed)
     if as_json:
         show_json(rows)
     elif out is None:
-        typer.echo(csv_text(rows), nl=False)
+        typer.echo(csv_text(rows, COLUMNS), nl=False)
     if out is not None:
         from tg_crepe._files import atomic_file
 
         with atomic_file(out) as unfinished:
-            unfinished.write_text(csv_text(rows), encoding="utf-8")
-        if not as_json:
+            unfinished.write_text(csv_text(rows, COLUMNS), encoding="utf-8")
+        if not as_json and not rows:
+            typer.echo(f"written: {out}, no row: all are labelled already")
+        elif not as_json:
             typer.echo(f"written: {out}, {len(rows)} rows")
             typer.echo(f"next: fill in the column label, then give it beside the first table: --labels {out}")
 
@@ -85,7 +105,7 @@ def _rank(folder: RunFolder, result: RunResult, n: int, strategy: str, seed: int
 
     edge_index, edge_weight, num_nodes = folder.read_graph()
     if num_nodes != len(result.ids):
-        raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} nodes, {len(result.ids)} pseudo-labels")
+        raise ValueError(f"'{folder.path}' is not whole: a graph of {num_nodes} rows, {len(result.ids)} pseudo-labels")
     multi_label = result.label.ndim == 2
     nodes = label_next(
         torch.from_numpy(result.prob).double().clamp(0, 1),  # as the page ranks them

@@ -210,12 +210,14 @@ def _tell(summary: dict[str, Any]) -> None:
         typer.echo("  ".join(f"{value:>12,}" for value in (place, *part.values())))
     if "estimated_cut" in summary:
         typer.echo(
-            f"{summary['nodes']:,} nodes from {summary['cells']:,} cells; about {summary['estimated_cut']:.1%} of the "
+            f"{summary['nodes']:,} rows from {summary['cells']:,} cells; about {summary['estimated_cut']:.1%} of the "
             f"edges will be between parts; imbalance {summary['imbalance']:.3f} (rows)"
         )
     else:
         typer.echo(
-            f"{summary['nodes']:,} nodes, {summary['num_edges']:,} edges, {summary['cut_edges']:,} of them "
+            f"{summary['nodes']:,} rows, {summary['num_edges']:,} edges, {summary['cut_edges']:,} of them "
             f"({summary['cut']:.1%}) between parts; imbalance {summary['imbalance']:.3f} (edges)"
         )
     typer.echo(f"written: {summary['out']}, {summary['seconds']:.1f} s")
+    line = f"torchrun --nproc-per-node {len(summary['parts'])} -m tg_crepe propagate {summary['out']} -o pseudo"
+    typer.echo(f"next, on one machine: {line}")

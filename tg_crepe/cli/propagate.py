@@ -1,44 +1,45 @@
 from __future__ import annotations
 
 import time
+import warnings
 from contextlib import ExitStack
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tg_crepe._unfinished import temporary_folder
 from tg_crepe.cli._embedding import EmbedOptions, check_made_with, is_source
 from tg_crepe.cli._options import (
     BatchSize,
     Cache,
+    Classes,
     Device,
     DidNotConverge,
     Force,
     Json,
     Labels,
+    NewClass,
     Precision,
     Size,
     SkipBad,
     Text,
     Weights,
+    class_rule,
 )
-from tg_crepe.cli._outputs import check_output, show_json, write_columns
+from tg_crepe.cli._outputs import check_output, show_json, tell_loudly, write_columns
 from tg_crepe.cli._prior import read_prior
 from tg_crepe.cli._profile import Stages
 from tg_crepe.cli._shards import holds_shards, propagate_shards
+from tg_crepe.runs.verdict import POOR, POOR_SHARE, UNKNOWN_ERROR
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tg_crepe.cli._inputs import Features, NodeLabels
     from tg_crepe.models import PropagationResult
-
-
-#: The share of wrong labels from which on they are called poor.
-_POOR = 0.25
 
 
 def propagate(
@@ -54,12 +55,8 @@ def propagate(
         Path, typer.Option("--out", "-o", help="The table to write, .csv or .parquet; for shards a folder.")
     ],
     labels: Labels = None,
-    classes: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME…", help="The classes; a label of any other name is an error.")
-    ] = None,
-    new_class: Annotated[
-        bool, typer.Option("--allow-new-class", help="Take a class whose name looks like a slip of another.")
-    ] = False,
+    classes: Classes = None,
+    new_class: NewClass = False,
     run: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep all of the run for report and label-next.")
     ] = None,
@@ -79,7 +76,7 @@ def propagate(
             "sentence-transformers:NAME or a folder (one for images, one for texts; see embed).",
         ),
     ] = None,
-    energy: Annotated[str | None, typer.Option(help="The energy model: crepe, lgc, harmonic, poisson, …")] = None,
+    energy: Annotated[str | None, typer.Option(help="The method: crepe, lgc, harmonic, poisson, …")] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -106,6 +103,13 @@ def propagate(
     k: Annotated[int, typer.Option("-k", min=1, help="Neighbours in the graph.")] = 20,
     metric: Annotated[str, typer.Option(help="auto (chosen from the features), cosine or euclidean.")] = "auto",
     text: Text = None,
+    show: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILES",
+            help="What the ids of features stand for: the folder of images, or the table of texts (with --text).",
+        ),
+    ] = None,
     weights: Weights = None,
     size: Size = None,
     batch_size: BatchSize = None,
@@ -150,7 +154,7 @@ def propagate(
         _check_shards(labels, run, backbone, checkpoint, sampling, text, pretrained, prior, head)
         propagate_shards(features, out, name, force, as_json, timeout)
         return
-    given = [features, *(labels or []), prior, checkpoint, None if truth is None else Path(truth)]
+    given = [features, *(labels or []), prior, checkpoint, show, None if truth is None else Path(truth)]
     check_output(out, force, (".csv", ".parquet"), given)
     _check_images(features, backbone, checkpoint)
     if prior is not None and not prior.is_file():
@@ -159,16 +163,30 @@ def propagate(
         check_output(report, force, (".html",), given, "'--report'")
     if truth is not None and run is None and report is None:
         raise typer.BadParameter("true labels are for the report of a run: --run must name it", param_hint="'--truth'")
-    from tg_crepe.cli._propagation import GraphOptions, infer, read_node_labels, read_nodes, write_propagation
+    from tg_crepe.cli._propagation import (
+        GraphOptions,
+        infer,
+        read_node_labels,
+        read_nodes,
+        with_source,
+        write_propagation,
+    )
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
+        if run.absolute() == out.absolute():
+            raise typer.BadParameter("it must be another name than --out", param_hint="'--run'")
         check_free(run, force, whole=True)
     name, pretrained = which_energy(model, energy)
-    options = EmbedOptions(pretrained, weights, text, size, batch_size, device, precision, skip_bad, cache)
+    if show is not None and (features.is_dir() or (run is None and report is None)):
+        raise typer.BadParameter("it goes with a file of features, and with --run or --report", param_hint="'--show'")
+    options = EmbedOptions(
+        pretrained, weights, None if show is not None else text, size, batch_size, device, precision, skip_bad, cache
+    )
     _check_files(features, options, backbone, labels)
     if head and (name != "crepe" or prior is not None):
-        raise typer.BadParameter("it goes with the energy crepe, and not with --prior", param_hint="'--head'")
+        raise typer.BadParameter("it goes with the method crepe, and not with --prior", param_hint="'--head'")
+    rule = class_rule(classes, new_class)
     choice = GraphOptions(name, sampling, k, metric, head is not False)
     choice.check()
 
@@ -182,8 +200,11 @@ def propagate(
             nodes = read_images(features, backbone, checkpoint, size, channels)
     else:
         nodes = read_nodes(features, options, progress, labels)
+    if show is not None:
+        nodes = with_source(nodes, show, text)
     with progress.status("reading"):
-        known = read_node_labels(features, labels, nodes, _names(classes), new_class)
+        known = read_node_labels(features, labels, nodes, rule)
+        _tell_fewer(run, known)
         true = _read_truth(truth, labels, nodes, known)
         evidence = None if prior is None else read_prior(prior, nodes.ids, known.class_names, nodes.left_out)
     found = infer(nodes, known, choice, progress, evidence)
@@ -194,7 +215,7 @@ def propagate(
             settings = {"features": features, "labels": tables_of(labels), "truth": truth, **found.settings(nodes)}
             settings |= {"prior": prior, "prior_trust": result.prior_trust}
             with ExitStack() as stack:
-                place = run or Path(stack.enter_context(TemporaryDirectory(prefix="tg-crepe-")), out.stem)
+                place = run or stack.enter_context(temporary_folder()) / out.stem
                 with stage_run(place, "propagate", {**settings, "k": k}, force=force) as folder:
                     write_propagation(folder, nodes, known, true, found.graph, result)
                 if report is not None:
@@ -208,16 +229,27 @@ def propagate(
         raise DidNotConverge
 
 
-def _names(classes: str | None) -> list[str] | None:
-    """The names of classes between commas."""
-    if classes is None:
-        return None
-    names = [name.strip() for name in classes.split(",") if name.strip()]
-    if len(set(names)) < 2 or len(set(names)) < len(names):
-        raise typer.BadParameter(
-            f"it must name two classes or more, each once, got '{classes}'", param_hint="'--classes'"
+def _tell_fewer(run: Path | None, known: NodeLabels) -> None:
+    """One warning where the run that will be replaced knew more: a table was probably forgotten."""
+    from tg_crepe.runs import RunFolder
+    from tg_crepe.warnings import GraphWarning
+
+    if run is None or not (run / "result.npz").is_file():
+        return
+    try:
+        earlier = RunFolder.open(run).read_result()
+    except (ValueError, OSError):
+        return  # it is replaced, whatever is wrong with it
+    had, have = int(earlier.labelled.sum()), int((known.y >= 0).sum())
+    gone = sorted(set(earlier.class_names.tolist()) - set(known.class_names))
+    if gone or have < had:
+        classes = f", and not the class(es) {', '.join(gone)}" if gone else ""
+        warnings.warn(
+            f"these tables hold {have:,} labels where the run in '{run}' knew {had:,}{classes}: give all tables, each "
+            "with a --labels of its own",
+            GraphWarning,
+            stacklevel=2,
         )
-    return names
 
 
 def _check_shards(*others: object) -> None:
@@ -340,8 +372,14 @@ def _tell(
         typer.echo("some labels were asked for: their counts say nothing of the size of the classes")
     if result.expected_error is not None:
         typer.echo(f"wrong labels to expect: {result.expected_error}")
-        if result.expected_error.value > _POOR:
-            typer.echo("that is poor: more labels (tg-crepe label-next), or features that tell the classes apart, help")
+        if result.expected_error.value > POOR_SHARE:
+            tell_loudly(POOR)
+    elif bool(pseudo.any()):
+        tell_loudly(UNKNOWN_ERROR)
     typer.echo(f"written: {out}" + ("" if run is None else f", run in {run}"))
     if run is not None:
         typer.echo(f"next: tg-crepe report {run}, or tg-crepe label-next {run} -o to-label.csv")
+    else:
+        typer.echo(
+            "next: --run DIR keeps the run, for tg-crepe report (a page) and tg-crepe label-next (what to label)"
+        )

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from tg_crepe.cli._embedding import EmbedOptions
-from tg_crepe.cli._options import Cache, Device, Force, Labels, SkipBad, Text, Weights
+from tg_crepe.cli._options import Cache, Classes, Device, Force, Labels, NewClass, SkipBad, Text, Weights, class_rule
 from tg_crepe.cli._outputs import check_output
 
 
@@ -22,6 +22,8 @@ def report(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     labels: Labels = None,
+    classes: Classes = None,
+    new_class: NewClass = False,
     model: Annotated[str | None, typer.Option(metavar="NAME|FOLDER", help="For files: see propagate.")] = None,
     text: Text = None,
     weights: Weights = None,
@@ -47,6 +49,7 @@ def report(
     from tg_crepe.cli._propagation import run_of
 
     progress: Console = ctx.obj
-    with run_of(run, labels, options, k, progress) as folder:
+    with run_of(run, labels, options, k, progress, class_rule(classes, new_class)) as folder:
         write_report(folder, out)
     typer.echo(f"written: {out}")
+    typer.echo(f"next: open it in a browser; tg-crepe label-next {run} -o to-label.csv lists what to label")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tg_crepe.cli._options import DidNotConverge, Force, Json
-from tg_crepe.cli._outputs import show_json
+from tg_crepe.cli._options import Classes, DidNotConverge, Force, Json, NewClass, class_rule
+from tg_crepe.cli._outputs import show_json, tell_loudly
+from tg_crepe.runs.verdict import POOR, POOR_SHARE, UNKNOWN_ERROR
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tg_crepe._labels import ClassRule
     from tg_crepe.datasets import ImageDataset, LabelSplit
     from tg_crepe.training import Preset
 
@@ -37,11 +40,15 @@ def train(
         list[Path] | None,
         typer.Option(help="A csv file id,label for a flat folder of images. May be given several times."),
     ] = None,
+    classes: Classes = None,
+    new_class: NewClass = False,
     num_labels: Annotated[
         float | None, typer.Option(help="How many labels, in the preset's unit; those of a folder: all.")
     ] = None,
     preset: Annotated[str, typer.Option(help="cpu (small), paper or paper_wrn.")] = "cpu",
-    energy: Annotated[str, typer.Option(help="crepe, lgc, …; network or none for the baselines.")] = "crepe",
+    energy: Annotated[
+        str, typer.Option(help="The method: crepe, lgc, …; network or none for the baselines.")
+    ] = "crepe",
     backbone: Annotated[
         str | None, typer.Option(help="The network (the preset's), or a pretrained one: timm:NAME, torchvision:NAME.")
     ] = None,
@@ -61,7 +68,7 @@ def train(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Train a network on few labels and the pseudo-labels of an energy, in turns; all of it stays in the run's folder.
+    """Train a network on few labels and the pseudo-labels of a method, in turns; all of it stays in the run's folder.
 
     Ctrl-C keeps the last checkpoint; --resume goes on from there. Exit code 1: training diverged.
 
@@ -70,6 +77,7 @@ def train(
     from tg_crepe.runs import check_free
     from tg_crepe.training import HybridTrainer, TrainingInterrupted, get_preset
 
+    _check_names(labels, class_rule(classes, new_class))
     settings = _with_options(get_preset(_key(data), preset), num_labels, backbone, epochs, size, seed)
     switched: dict[str, Any] = {"hold_out": True} if hold_out else {}
     switched |= {"soft_targets": True} if soft_targets else {}
@@ -95,7 +103,32 @@ def train(
     except FloatingPointError as error:
         progress.print(str(error), highlight=False, soft_wrap=True, markup=False)
         raise DidNotConverge from None
-    _tell(final, dataset, folder, time.perf_counter() - start, as_json)
+    own = Path(data).is_dir() and (backbone is None or ":" not in backbone)
+    advice = _advice(data, labels) if own else None
+    _tell(final, dataset, folder, time.perf_counter() - start, as_json, advice)
+
+
+def _advice(data: str, labels: list[Path] | None) -> str:
+    """For a network that began from nothing, which few labels cannot teach much."""
+    tables = "".join(f" --labels {table}" for table in labels or [])
+    return (
+        "a network from scratch learns little from few labels; compare with a pretrained one: "
+        f"tg-crepe propagate {data}{tables} --model timm:tf_efficientnet_lite0 -o pseudo.csv"
+    )
+
+
+def _check_names(labels: list[Path] | None, rule: ClassRule) -> None:
+    """Raise before any work where a table names a class that there is not, or that looks like a slip."""
+    from tg_crepe._labels import read_label_tables
+
+    if labels is None:
+        if rule.classes is not None:
+            raise typer.BadParameter("it goes with --labels", param_hint="'--classes'")
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tables are read again with the images
+        given = read_label_tables(labels).label_of.values()
+    rule.check(labels[-1], given)
 
 
 def _key(data: str) -> str:
@@ -150,8 +183,7 @@ def _load(data: str, root: Path | None, labels: list[Path] | None, size: int | N
 
 def _load_project(path: Path, size: int | None) -> ImageDataset:
     """The images of a project of ``tg-crepe label``, with the labels that were given."""
-    from tempfile import TemporaryDirectory
-
+    from tg_crepe._unfinished import temporary_folder
     from tg_crepe.cli._outputs import write_columns
     from tg_crepe.datasets import load_image_folder
     from tg_crepe.label import Project
@@ -163,8 +195,8 @@ def _load_project(path: Path, size: int | None) -> ImageDataset:
         raise ValueError(f"'{path}' must be a project of a folder of images to train on, got one of {project.source}")
     y, names = labels_of_project(project)
     columns = {"id": project.ids, "label": ["" if number < 0 else names[number] for number in y]}
-    with TemporaryDirectory(prefix="tg-crepe-") as place:
-        table = Path(place, "labels.csv")
+    with temporary_folder() as place:
+        table = place / "labels.csv"
         write_columns(columns, table)
         return load_image_folder(folder, size, labels=table)
 
@@ -184,8 +216,11 @@ def _labelled(
     return known
 
 
-def _tell(final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: float, as_json: bool) -> None:
-    """The metrics of the last model, for a person or for a machine."""
+def _tell(
+    final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: float, as_json: bool, advice: str | None
+) -> None:
+    """The metrics of the last model, for a person or for a machine, and what to do next."""
+    pseudo = (folder / "result.npz").is_file()
     if as_json:
         show_json({"dataset": dataset.name, "run": str(folder), "seconds": round(seconds, 3), "final": final})
         return
@@ -193,3 +228,11 @@ def _tell(final: dict[str, Any], dataset: ImageDataset, folder: Path, seconds: f
         if final.get(key) is not None:
             typer.echo(f"{title}: {100 * final[key]:.2f} %")
     typer.echo(f"run in {folder} ({seconds:.0f} s)")
+    if pseudo and final.get("pseudo_error") is None:
+        tell_loudly(UNKNOWN_ERROR)
+        if advice is not None:
+            typer.echo(advice)
+    elif pseudo and final["pseudo_error"] > POOR_SHARE:
+        tell_loudly(POOR)
+    more = f", or tg-crepe label-next {folder} -o to-label.csv" if pseudo else ""
+    typer.echo(f"next: tg-crepe report {folder}{more}")

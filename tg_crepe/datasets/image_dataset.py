@@ -5,7 +5,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tg_crepe._checks import check_tensor, first_indices
 from tg_crepe._files import check_unique

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from tg_crepe._files import check_root, damaged_file
-from tg_crepe._labels import count_names, find_slip, read_label_table
+from tg_crepe._labels import count_names, find_slip, read_label_tables
 from tg_crepe.datasets._decode import IMAGE_SUFFIXES, image_size
 from tg_crepe.datasets.image_dataset import ImageDataset
 from tg_crepe.datasets.image_files import ImageFiles, check_size
@@ -67,11 +67,7 @@ def _read_class_folders(folder: Path) -> _Found:
 
 def _read_labels(paths: Sequence[Path], ids: Sequence[str]) -> dict[str, str]:
     """The labels of tables id,label together; a blank label, or no row, leaves an image unlabelled."""
-    label_of: dict[str, str] = {}
-    for path in paths:
-        for name, label in read_label_table(path, set(ids), of="the images").label_of.items():
-            if label_of.setdefault(name, label) != label:
-                raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")
+    label_of = read_label_tables(paths, ids, "the images").label_of
     if slip := find_slip(count_names(label_of.values())):
         warnings.warn(f"'{paths[-1]}': the class '{slip[0]}' looks like '{slip[1]}'", GraphWarning, stacklevel=4)
     return label_of

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tg_crepe._files import damaged_file
 from tg_crepe.datasets._arrays import image_bytes, target_tensor

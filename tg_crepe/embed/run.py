@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tg_crepe import __version__
 from tg_crepe._files import check_unique, damaged_file

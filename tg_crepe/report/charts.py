@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 
-from tg_crepe.inference.soft_labels import relative_weights
 from tg_crepe.report.content import RunContent
 from tg_crepe.report.svg import inline_svg
 from tg_crepe.viz import (
+    PALETTE,
     plot_certainty,
     plot_class_balance,
     plot_confusion,
-    plot_energy,
     plot_epochs,
     plot_reliability,
 )
@@ -39,39 +39,44 @@ class Chart:
 
 def make_charts(content: RunContent) -> list[Chart]:
     """The figures for which the run has the numbers, in the order of the page."""
-    made = [_energy(content), _epochs(content)]
+    made: list[Chart | None] = []
     if content.result is not None:
         made += [_certainty(content), _reliability(content), _confusion(content), _balance(content)]
+    made += [_epochs(content), _course(content)]
     return [chart for chart in made if chart is not None]
 
 
-def _energy(content: RunContent) -> Chart | None:
-    """Energy and ratio against the step, summed over the classes."""
+def _course(content: RunContent) -> Chart | None:
+    """What the flow makes small against the step: the ratios, summed over the classes. Energies alone may grow."""
     trace = content.trace
-    energy = [trace[name] for name in trace if name == "energy" or name.startswith("energy_")]
-    if not energy or not {"step", "sum_of_ratios"} <= set(trace):
+    if not {"step", "sum_of_ratios"} <= set(trace) or not len(trace["step"]):
         return None
-    columns = {"step": trace["step"], "sum_of_ratios": trace["sum_of_ratios"], "energy": np.stack(energy, axis=1)}
-    total = columns["energy"].sum(axis=1)
-    ratio = columns["sum_of_ratios"]
-    words = (
-        f"Over {len(total)} points of the flow the energy goes from {total[0]:.4g} to {total[-1]:.4g}, "
-        f"the sum of ratios from {ratio[0]:.4g} to {ratio[-1]:.4g}."
-    )
-    rows = [[f"{s:g}", f"{e:.4g}", f"{r:.4g}"] for s, e, r in zip(columns["step"], total, ratio, strict=True)]
-    svg = inline_svg("energy", lambda ax: plot_energy(columns, ax))
-    return Chart("Energy and ratio", svg, words, ["step", "energy J", "ratio J/H"], rows)
+    step, ratio = trace["step"], trace["sum_of_ratios"]
+    words = f"What the method makes small went from {ratio[0]:.4g} to {ratio[-1]:.4g} in {len(ratio)} steps. "
+    if ratio[-1] <= ratio[0]:
+        words += "It fell, as it should; how many labels are right it does not say."
+    else:
+        words += "It did not fall: the labels pull against the graph, and the result deserves a second look."
+
+    def draw(ax: Any) -> None:
+        ax.plot(step, ratio, color=PALETTE[0], marker="o")
+        ax.set_xlabel("step")
+        ax.set_ylabel("sum of ratios $J/H$")
+        ax.grid(alpha=0.3)
+
+    rows = [[f"{s:g}", f"{r:.4g}"] for s, r in zip(step, ratio, strict=True)]
+    return Chart("Course of the method", inline_svg("course", draw), words, ["step", "sum of ratios J/H"], rows)
 
 
 def _epochs(content: RunContent) -> Chart | None:
-    """Errors of the network and of the energy per epoch."""
+    """Errors of the network and of the pseudo-labels per epoch."""
     rows = [row for row in content.metrics if row.get("error") is not None or row.get("pseudo_error") is not None]
     if not rows:
         return None
     last = rows[-1]
     parts = [
         f"{title} {100 * float(value):.2f} %"
-        for name, title in (("error", "network on test images"), ("pseudo_error", "pseudo-labels of the energy"))
+        for name, title in (("error", "network on test images"), ("pseudo_error", "pseudo-labels"))
         if (value := last.get(name)) is not None
     ]
     table = [[str(row.get("epoch")), _percent(row.get("error")), _percent(row.get("pseudo_error"))] for row in rows]
@@ -93,7 +98,8 @@ def _certainty(content: RunContent) -> Chart | None:
     value = content.result.certainty[chosen]
     right = content.correct[chosen] if content.has_truth else None
     if right is None:
-        words = f"Certainty of {len(value):,} pseudo-labels; the mean is {value.mean():.2f}. No true labels are known."
+        words = f"Certainty of {len(value):,} pseudo-labels; the mean is {value.mean():.2f}. "
+        words += "It is how sure the method is, not a share right."
         groups = {"pseudo-labels": value}
     else:
         groups = {"right": value[right], "wrong": value[~right]}
@@ -110,41 +116,32 @@ def _certainty(content: RunContent) -> Chart | None:
 
 
 def _reliability(content: RunContent) -> Chart | None:
-    """Confidence against accuracy: the paper's soft labels before, the calibrated ones after."""
+    """Whether the stated probabilities can be taken at their word."""
     result = content.result
     if result is None or result.truth is None or not content.has_truth:
         return None
     from tg_crepe.training.metrics import reliability_curve
 
     truth, prob = torch.from_numpy(result.truth).long(), torch.from_numpy(result.prob).double().clamp(0, 1)
-    curves, words = {}, "Confidence of the pseudo-labels against the share of them that is right."
     node = np.flatnonzero(content.judged)
-    if result.flow_u is not None and result.flow_node is not None and result.flow_time is not None:
-        kept = content.judged[result.flow_node]
-        if kept.any():
-            node = result.flow_node[kept]
-            u = torch.from_numpy(result.flow_u[int(np.argmax(result.flow_time))][kept].astype(np.float64))
-            curves["before (paper's rule)"] = reliability_curve(relative_weights(u, content.multi_label), truth[node])
-            words += (
-                " Before: the relative weights of the class functions, as the paper has it; after: as the run gave "
-                f"them. Both on the {len(node):,} nodes whose class functions were kept."
-            )
-    curves["after" if curves else "pseudo-labels"] = reliability_curve(prob[node], truth[node])
-    errors = [
-        f"{name} {100 * curve.expected_error:.1f} %"
-        for name, curve in curves.items()
-        if curve.expected_error is not None
-    ]
-    words += f" Expected calibration error: {', '.join(errors)}."
+    curve = reliability_curve(prob[node], truth[node])
+    count = curve.count.double()
+    said, right = (float((part * count).sum() / count.sum()) for part in (curve.confidence, curve.accuracy))
+    verdict = "about right" if abs(said - right) < 0.01 else "too careful" if said < right else "too sure"
+    words = (
+        f"The probability that is stated for a label is {100 * said:.0f} % on average, and {100 * right:.0f} % of the "
+        f"labels are right: {verdict}."
+    )
+    if curve.expected_error is not None:
+        words += f" Expected calibration error: {100 * curve.expected_error:.1f} %."
     rows = [
-        [name, f"{confidence:.2f}", f"{accuracy:.2f}", f"{count:,}"]
-        for name, curve in curves.items()
-        for confidence, accuracy, count in zip(
+        [f"{confidence:.2f}", f"{accuracy:.2f}", f"{number:,}"]
+        for confidence, accuracy, number in zip(
             curve.confidence.tolist(), curve.accuracy.tolist(), curve.count.tolist(), strict=True
         )
     ]
-    svg = inline_svg("reliability", lambda ax: plot_reliability(curves, ax), (5.4, 4.2))
-    return Chart("Reliability", svg, words, ["soft labels", "confidence", "right", "number"], rows)
+    svg = inline_svg("reliability", lambda ax: plot_reliability({"pseudo-labels": curve}, ax), (5.4, 4.2))
+    return Chart("Reliability", svg, words, ["stated probability", "right", "number"], rows)
 
 
 def _confusion(content: RunContent) -> Chart | None:
@@ -179,7 +176,7 @@ def _confusion(content: RunContent) -> Chart | None:
 
 
 def _balance(content: RunContent) -> Chart:
-    """Nodes per class: given labels, pseudo-labels, truth."""
+    """Images per class: given labels, pseudo-labels, truth."""
     result = content.result
     assert result is not None
     kinds = {"labels given": (result.label, result.labelled), "pseudo-labels": (result.label, content.pseudo)}

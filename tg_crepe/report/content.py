@@ -71,6 +71,11 @@ class RunContent:
         return [] if self.result is None else [str(name) for name in self.result.class_names]
 
     @cached_property
+    def things(self) -> str:
+        """What a person calls the nodes."""
+        return "images" if self.thumbnails is not None else "texts" if self.snippets else "rows"
+
+    @cached_property
     def multi_label(self) -> bool:
         """Whether the labels are findings on their own."""
         return self.result is not None and self.result.label.ndim == 2

@@ -33,7 +33,7 @@ def map_data(content: RunContent, sprite: Sprite | None) -> dict[str, Any]:
         order = np.argsort(result.flow_time, kind="stable")
         flow = flow[order]
         labels = [*(_label_of(u, content.multi_label).tolist() for u in flow[:-1]), labels[0]]
-        moments = [f"{100 * share:.0f} % of the flow" for share in result.flow_time[order]]
+        moments = [f"{100 * share:.0f} % of the way" for share in result.flow_time[order]]
     truth = None
     if content.has_truth and result.truth is not None:
         truth = [content.name(result.truth[i]) if content.judged[i] else None for i in node]
@@ -87,13 +87,16 @@ def _label_of(u: np.ndarray, multi_label: bool) -> np.ndarray:
 
 
 def _layouts(result: RunResult, node: np.ndarray, flow: np.ndarray | None) -> list[dict[str, Any]]:
-    """Where the nodes are: by their features (always the same), by class functions (at every moment)."""
+    """Where the nodes are: by their features (always the same), by class functions (at every moment).
+
+    Features come first: placed by what was predicted, every result looks like tidy islands.
+    """
     layouts = []
-    if flow is not None:
-        within = principal_plane(flow[-1]) if result.position is None else result.position[node]
-        layouts.append({"name": "class functions of the flow", "xy": _on_grid(_around_circle(flow, within))})
     if result.position is not None:
         layouts.append({"name": "features", "xy": _on_grid(result.position[node][None])})
+    if flow is not None:
+        within = principal_plane(flow[-1]) if result.position is None else result.position[node]
+        layouts.append({"name": "predicted class", "xy": _on_grid(_around_circle(flow, within))})
     if not layouts:
         # Logarithms: most soft labels are close to a corner, where they would all lie on one spot.
         spread = np.log(np.clip(result.prob[node], 1e-4, 1))

@@ -17,6 +17,7 @@ from tg_crepe.report.images import class_rows, next_to_label
 from tg_crepe.report.node_map import map_data
 from tg_crepe.report.sprite import Sprite
 from tg_crepe.runs import RunFolder
+from tg_crepe.runs.verdict import POOR, POOR_SHARE, UNKNOWN_ERROR
 from tg_crepe.viz import PALETTE
 
 
@@ -77,6 +78,8 @@ def _render(content: RunContent, name: str) -> str:
         settings=_settings(content.info),
         versions=_plain_rows(content.info.get("versions", {})),
         headline=_headline(content),
+        warning=_warning(content),
+        things=content.things,
         facts=_facts(content),
         charts=make_charts(content),
         health=_health(content),
@@ -104,11 +107,22 @@ def _headline(content: RunContent) -> str:
     expected = content.info.get("expected_error")
     if isinstance(expected, dict):
         value, low, high = (100 * float(expected[name]) for name in ("value", "low", "high"))
-        return f"About {value:.0f} % of the pseudo-labels should be wrong ({low:.0f} to {high:.0f} %)"
+        return f"About {value:.0f} % of the pseudo-labels are probably wrong ({low:.0f} to {high:.0f} %)"
     if content.result is not None and content.pseudo.any():
-        return "The share of wrong pseudo-labels is not known: no true labels to compare with"
+        return "How many of the pseudo-labels are wrong is not known"
     last = content.final.get("error")
     return "A run without pseudo-labels" if last is None else f"{100 * last:.2f} % of the test images are wrong"
+
+
+def _warning(content: RunContent) -> str | None:
+    """What a person should know before taking the labels for true, None where there is nothing."""
+    if content.result is None or not content.pseudo.any():
+        return None
+    expected = content.info.get("expected_error")
+    if content.error is None and not isinstance(expected, dict):
+        return UNKNOWN_ERROR
+    share = content.error if content.error is not None else float(expected["value"]) if expected else 0.0
+    return POOR if share > POOR_SHARE else None
 
 
 def _facts(content: RunContent) -> list[_Fact]:
@@ -117,14 +131,10 @@ def _facts(content: RunContent) -> list[_Fact]:
     result = content.result
     if result is not None:
         facts += [
-            _Fact(f"{len(result.ids):,}", "nodes"),
+            _Fact(f"{len(result.ids):,}", content.things),
             _Fact(f"{int(result.labelled.sum()):,}", "with a given label"),
             _Fact(f"{len(content.names):,}", "findings" if content.multi_label else "classes"),
         ]
-        if content.pseudo.any():
-            facts.append(
-                _Fact(f"{float(result.certainty[content.pseudo].mean()):.2f}", "mean certainty (not a share right)")
-            )
         if content.has_truth:
             facts.append(_Fact(f"{int(content.judged.sum()):,}", "pseudo-labels with known truth"))
     for key, title in (("error", "test error of the network"), ("auc", "test AUC")):
@@ -150,15 +160,15 @@ def _health(content: RunContent) -> list[tuple[str, str]]:
         num_nodes,
     )
     rows = [
-        ("nodes", f"{report.num_nodes:,}"),
+        (content.things, f"{report.num_nodes:,}"),
         ("edges", f"{report.num_edges:,}"),
-        ("isolated nodes", f"{report.isolated_nodes:,}"),
-        ("components", f"{report.components:,}"),
-        ("components without a label", f"{report.components_without_label:,}"),
-        ("nodes that no label reaches", f"{report.unreached_nodes:,}"),
-        ("degree, smallest", f"{report.degree_min:.4g}"),
-        ("degree, median", f"{report.degree_median:.4g}"),
-        ("degree, largest", f"{report.degree_max:.4g}"),
+        (f"{content.things} without a neighbour", f"{report.isolated_nodes:,}"),
+        ("separate parts", f"{report.components:,}"),
+        ("separate parts without a label", f"{report.components_without_label:,}"),
+        (f"{content.things} that no label reaches", f"{report.unreached_nodes:,}"),
+        ("weight of the edges of one, smallest", f"{report.degree_min:.4g}"),
+        ("the same, median", f"{report.degree_median:.4g}"),
+        ("the same, largest", f"{report.degree_max:.4g}"),
     ]
     if report.homophily is not None:
         rows.append(("weight of edges within a class", f"{100 * report.homophily:.1f}\u00a0%"))

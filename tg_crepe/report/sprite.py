@@ -9,8 +9,9 @@ import numpy as np
 
 from tg_crepe._optional import require
 
-#: Pixels a side of a small image, and bytes above which the sheet is compressed with loss.
-_SIDE, _LOSSLESS = 48, 600_000
+#: Pixels a side of a small image, the same where there are many, how many those are, and bytes above which the sheet is
+#: compressed with loss.
+_SIDE, _SIDE_OF_MANY, _MANY, _LOSSLESS = 48, 28, 700, 600_000
 
 
 class Sprite:
@@ -40,7 +41,7 @@ def _sheet(images: np.ndarray, columns: int, rows: int) -> Any:
     """All images beside and below each other."""
     image_class = require("PIL.Image", extra="report")
     height, width = images.shape[2:]
-    scale = min(1.0, _SIDE / max(height, width))
+    scale = min(1.0, (_SIDE if len(images) <= _MANY else _SIDE_OF_MANY) / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     sheet = image_class.new("RGB" if images.shape[1] == 3 else "L", (columns * size[0], rows * size[1]))
     for place, image in enumerate(images):

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -184,7 +185,10 @@ class RunFolder:
         """The columns of the trace, each of shape :obj:`[num_steps]`."""
         rows = self._read_table("trace.csv")
         names = list(rows[0]) if rows else []
-        return {name: np.array([_as_float(row[name]) for row in rows]) for name in names}
+        try:
+            return {name: np.array([_as_float(row[name]) for row in rows]) for name in names}
+        except ValueError as error:
+            raise damaged_file(self.path / "trace.csv", f"its cells must be numbers ({error})") from error
 
     def append_metrics(self, **values: Cell) -> None:
         """Adds one row to the metrics; a row may have columns that the earlier ones had not."""
@@ -314,6 +318,11 @@ def check_free(folder: Path, force: bool, whole: bool = False) -> None:
     Where the folder is replaced as a ``whole``, nothing else may be in it.
     """
     if not folder.exists():
+        above = next(place for place in folder.absolute().parents if place.exists())
+        if not above.is_dir():
+            raise NotADirectoryError(f"'{folder}' cannot be made: '{above}' is a file, not a folder")
+        if not os.access(above, os.W_OK):
+            raise PermissionError(f"'{folder}' cannot be made: the folder '{above}' cannot be written")
         return
     if not folder.is_dir():
         raise FileExistsError(f"'{folder}' is a file, not a folder")

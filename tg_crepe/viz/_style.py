@@ -12,9 +12,22 @@ from tg_crepe._optional import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The palette of Okabe and Ito without black and grey, which here mean "labelled" and "no label".
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
-#: One more marker than there are colours, so that a colour that comes back has another shape.
+#: The palette of Okabe and Ito without black and grey, which here mean "labelled" and "no label", and four dark colours
+#: of Tol's: ten classes have a colour each.
+PALETTE = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#56B4E9",
+    "#CC79A7",
+    "#F0E442",
+    "#882255",
+    "#999933",
+    "#332288",
+    "#661100",
+)
+#: No divisor of the number of colours, so that a colour that comes back has another shape.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 GREY = "#999999"
 
@@ -34,7 +47,7 @@ def legend_above(ax: Axes) -> None:
 
 
 def class_style(label: int) -> dict[str, Any]:
-    """The colour and the marker of a class; 56 classes differ."""
+    """The colour and the marker of a class; 88 classes differ."""
     if label < 0:
         return {"c": GREY, "marker": "."}
     return {"c": PALETTE[label % len(PALETTE)], "marker": MARKERS[label % len(MARKERS)]}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The columns that are drawn, and their names in the legend.
-_ERRORS = {"error": "network, test images", "pseudo_error": "energy, pseudo-labels"}
+_ERRORS = {"error": "network, test images", "pseudo_error": "pseudo-labels"}
 
 
 def plot_epochs(metrics: Sequence[Mapping[str, Any]], ax: Axes | None = None) -> Axes:

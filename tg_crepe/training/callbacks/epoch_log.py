@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from tg_crepe._files import atomic_file
 from tg_crepe._optional import available

@@ -24,7 +24,7 @@ class ResultFiles(Callback):
     def on_train_begin(self, trainer: HybridTrainer) -> None:
         """Asks for the way of some nodes along the flow."""
         if trainer.run is not None:
-            trainer.data.snapshot_nodes = nodes_with_moments(len(trainer.dataset.train))
+            trainer.data.snapshot_nodes = nodes_with_moments(len(trainer.dataset.train), trainer.data.train_mask)
 
     def on_train_end(self, trainer: HybridTrainer, error: BaseException | None) -> None:
         """Writes the files, unless an error ended training."""
@@ -69,6 +69,6 @@ def write_result(run: RunFolder, dataset: ImageDataset, data: Data) -> None:
         run.write_graph(*graph, len(train))
     if propagation is not None and len(propagation.trace):
         run.write_trace(propagation.trace)
-    node = nodes_with_image(len(train), suggested)
     pictures = getattr(dataset, "pictures", None) or dataset  # the images of features, where there are some
+    node = nodes_with_image(len(train), suggested, data.train_mask, pictures.fetch(train[:1]).numel())
     run.write_thumbnails(node, pictures.fetch(train[node]))
