@@ -1,8 +1,11 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from tg_crepe.graph import reductions
+from tg_crepe.graph.reductions import column_dots
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tg_crepe._optional import available
 from tg_crepe.graph.communicator import Communicator
 
 
 def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Numbers the connected components of an undirected graph.
 
-    Every node takes the smallest number among its neighbours' roots, then the path to the root is halved until it is
+    On the CPU by compiled code where there is some, node by node. Elsewhere every node takes the smallest number among its neighbours' roots, then the path to the root is halved until it is
     flat. It needs about :math:`\\log n` rounds and stays on the graph's device, which SciPy's search would not.
 
     Args:
@@ -19,6 +20,12 @@ def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
     Returns:
         torch.Tensor: A number in :obj:`[0, num_components)` for every node, in order of the smallest member.
     """
+    if edge_index.device.type == "cpu" and available("numba"):
+        from tg_crepe.graph.pattern_kernel import number_components
+
+        label = torch.empty(num_nodes, dtype=torch.long)
+        number_components(*(end.contiguous().numpy() for end in edge_index), label.numpy())
+        return label
     root = torch.arange(num_nodes, device=edge_index.device)
     first, second = edge_index
     while True:
