@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from tg_crepe._checks import check_choice, check_finite_rows, check_homogeneous, check_tensor
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.prepare import prepare_canonical
 from tg_crepe.graph.join import GivenGraph, read_graphs, weighted_sum
 from tg_crepe.graph.knn import knn_graph
 from tg_crepe.inference.labels import read_labels
@@ -121,6 +122,7 @@ class GraphTrainer:
                 callback.on_train_begin(self)  # type: ignore[arg-type]
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
+            graph = prepare_canonical(graph)  # every round and every run asks it
             graphs, pseudo = [graph] * len(self._masks), None
             for _ in range(self.config.rounds):
                 self.epoch += 1
