@@ -8,7 +8,7 @@ from helpers import dense_adjacency, random_graph
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.start import _affinity, centre, diffused_start, make_start
+from tg_crepe.models.crepe.start import _affinity, _whole_power, centre, diffused_start, make_start
 from tg_crepe.models.crepe.volumes import VolumePosterior
 
 TOL = Recipe().start_tol
@@ -146,3 +146,17 @@ def test_affinity_is_the_bhattacharyya_coefficient_with_and_without_compiled_cod
         monkeypatch.setattr("tg_crepe.models.crepe.start.available", lambda name, compiled=compiled: compiled)
         found = _affinity(prob, graph.edge_index, multi_label)
         torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4, 5, 7, 8, 12])
+def test_powers_are_products_and_the_same_on_one_and_two_threads(exponent):
+    x = torch.rand(70_013, generator=torch.Generator().manual_seed(0)).clamp(min=1e-3)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(_whole_power(x, exponent))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+    torch.testing.assert_close(found[0].double(), x.double() ** exponent, rtol=exponent * 1e-7, atol=0)

@@ -120,7 +120,14 @@ def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
         return task.graph
     soft = task.graph.communicator.halo(prob.to(task.graph.edge_weight.dtype))
     affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(recipe.affinity_floor, 1)
-    return task.graph.with_weight(task.graph.edge_weight * affinity**recipe.affinity_power)
+    return task.graph.with_weight(task.graph.edge_weight * _whole_power(affinity, recipe.affinity_power))
+
+
+def _whole_power(x: Tensor, exponent: int) -> Tensor:
+    """Products alone: torch's power rounds the last numbers of a thread's share in another way than those before."""
+    half = x if exponent < 2 else _whole_power(x, exponent // 2)
+    square = half if exponent < 2 else half * half
+    return square * x if exponent % 2 and exponent > 1 else square
 
 
 def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
