@@ -103,6 +103,7 @@ def test_the_same_call_gives_the_same_bits_whatever_the_global_seed():
 def test_data_without_structure_are_searched_exactly_and_the_note_says_why():
     x = randn(3_000, 64)
     neighbor, distance, note, recall = approximate_neighbors(x, K, 0.99, 256.0)
+    assert recall is None  # exact
     expected = nearest_neighbors(x, K, "torch", 256.0)
     assert torch.equal(neighbor, expected[0])
     assert torch.equal(distance, expected[1])
@@ -120,6 +121,7 @@ def test_a_measured_recall_below_the_wanted_one_is_not_handed_out(monkeypatch):
     monkeypatch.setattr(approximate._Cells, "probes", lambda cells, *_: (cells.total < cells.count).sum(dim=1) + 1)
     x = clusters()
     neighbor, _, note, recall = approximate_neighbors(x, K, 0.99, 256.0)
+    assert recall is None
     assert re.match(r"exact neighbours instead .* the recall measured on 1,000 rows was 0\.\d{4}, below 0.99$", note)
     assert torch.equal(neighbor, nearest_neighbors(x, K, "torch", 256.0)[0])
 
@@ -134,7 +136,7 @@ def test_few_rows_have_their_exact_neighbours(num_nodes):
 
 def test_more_neighbours_than_a_cell_has_rows_are_all_found():
     x = clusters(num_nodes=4_000)
-    neighbor, distance, note, recall = approximate_neighbors(x, 300, 0.5, 256.0)
+    neighbor, distance, note, _ = approximate_neighbors(x, 300, 0.5, 256.0)
     assert note.startswith("approximate")
     assert bool((neighbor.sort(dim=1)[0].diff(dim=1) > 0).all())
     assert share_found(x, distance, 300) >= 0.5

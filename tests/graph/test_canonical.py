@@ -516,5 +516,6 @@ def test_rows_hold_all_neighbours_in_order_and_the_numbers_of_their_edges(seed, 
     first, second = graph.edge_index.tolist()
     for node in range(40):
         row = slice(int(rowptr[node]), int(rowptr[node + 1]))
-        expected = [(a if b == node else b, e) for e, (a, b) in enumerate(zip(first, second, strict=True)) if node in (a, b)]
+        ends = enumerate(zip(first, second, strict=True))
+        expected = [(a if b == node else b, e) for e, (a, b) in ends if node in (a, b)]
         assert list(zip(col[row].tolist(), edge[row].tolist(), strict=True)) == sorted(expected)

@@ -10,8 +10,9 @@ from tg_crepe.graph.communicator import Communicator
 def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
     """Numbers the connected components of an undirected graph.
 
-    On the CPU by compiled code where there is some, node by node. Elsewhere every node takes the smallest number among its neighbours' roots, then the path to the root is halved until it is
-    flat. It needs about :math:`\\log n` rounds and stays on the graph's device, which SciPy's search would not.
+    On the CPU by compiled code where there is some, edge by edge. Elsewhere every node takes the smallest number among
+    its neighbours' roots, then the path to the root is halved until it is flat: about :math:`\\log n` rounds, on the
+    graph's device, which SciPy's search would not.
 
     Args:
         edge_index (torch.Tensor): Edges, in one direction or both, of shape :obj:`[2, num_edges]`.

@@ -85,9 +85,7 @@ def prepare(
     return prepare_canonical(graph, symmetrize, tuple(repairs))
 
 
-def prepare_canonical(
-    graph: CanonicalGraph, symmetrize: str = "max", repairs: tuple[str, ...] = ()
-) -> PreparedGraph:
+def prepare_canonical(graph: CanonicalGraph, symmetrize: str = "max", repairs: tuple[str, ...] = ()) -> PreparedGraph:
     """As :func:`prepare`, of a graph that has been read.
 
     Args:

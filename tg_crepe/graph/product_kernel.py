@@ -31,7 +31,7 @@ def _row_sum(lanes: int, registers: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = {
                 name: context.make_array(kind)(context, builder, value).data
-                for name, kind, value in zip("x col weight".split(), signature.args[:3], args[:3], strict=True)
+                for name, kind, value in zip(["x", "col", "weight"], signature.args[:3], args[:3], strict=True)
             }
             sums = context.make_array(signature.args[8])(context, builder, args[8]).data
             number, bits = context.get_value_type(x.dtype), x.dtype.bitwidth

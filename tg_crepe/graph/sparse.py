@@ -47,9 +47,7 @@ class RowMatrix:
     def __init__(self, matrix: Tensor) -> None:
         self._matrix = matrix
         self._compiled = (
-            matrix.device.type == "cpu"
-            and matrix.dtype in (torch.float32, torch.float64)
-            and available("numba")
+            matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64) and available("numba")
         )
         if self._compiled:
             parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())

@@ -103,17 +103,17 @@ def leave_out(task: LabelTask, rates: Sequence[float], part: Tensor) -> HeldOut:
         group = numbers[begin : begin + together]
         rest = torch.cat([source * (part != number).unsqueeze(1) for number in group], dim=1)
         diffused = loose_resolvents(task.graph, rest, [1 / (1 + rate) for rate in rates], _TOL)
-        for number, columns in zip(group, zip(*(x.split(num_classes, dim=1) for x in diffused), strict=True), strict=True):
-            left = part == number
-            size = left.sum().double().view(1)
-            for place, x in enumerate(columns):
-                x = x.contiguous()
+        for place, whole in enumerate(diffused):
+            for number, x in zip(group, whole.split(num_classes, dim=1), strict=True):
+                x, left = x.contiguous(), part == number
                 alive = x.abs().sum(dim=1) > 0
                 scale = _equal_masses(x.clamp_(min=0), root, communicator)
                 share = row_shares(x[left].double() * scale, multi_label=False)
                 held[place, left[judged]] = share * alive[left].unsqueeze(1)
                 chosen = (x * scale.to(x.dtype)).argmax(dim=1)[free & alive]  # the degree and the sum of a row cancel
-                found, total = communicator.sums(torch.bincount(chosen, minlength=num_classes).double(), size)
+                found, total = communicator.sums(
+                    torch.bincount(chosen, minlength=num_classes).double(), left.sum().double().view(1)
+                )
                 counts[place] += total * found / found.sum().clamp(min=1)
     soft = torch.stack([communicator.gather(prob.reshape(-1))[0].view(-1, num_classes) for prob in held])
     y = communicator.gather(task.y[judged])[0]

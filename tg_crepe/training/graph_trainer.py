@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 
 from tg_crepe._checks import check_choice, check_finite_rows, check_homogeneous, check_tensor
 from tg_crepe.graph.canonical import CanonicalGraph
-from tg_crepe.graph.prepare import prepare_canonical
 from tg_crepe.graph.join import GivenGraph, read_graphs, weighted_sum
 from tg_crepe.graph.knn import knn_graph
+from tg_crepe.graph.prepare import prepare_canonical
 from tg_crepe.inference.labels import read_labels
 from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 from tg_crepe.inference.shares import choose_shares

@@ -19,7 +19,6 @@ from tg_crepe.solvers.resolvent import resolvent
 from tg_crepe.solvers.trace import Status
 from tg_crepe.typing import OptTensor
 
-
 #: Edges whose affinity is computed at a time.
 _EDGES_AT_A_TIME = 1 << 17
 
