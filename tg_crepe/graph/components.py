@@ -25,14 +25,15 @@ def connected_components(edge_index: Tensor, num_nodes: int) -> Tensor:
         from tg_crepe.graph.pattern_kernel import number_components
 
         label = torch.empty(num_nodes, dtype=torch.long)
-        number_components(*(end.contiguous().numpy() for end in edge_index), label.numpy())
+        first, second = (end.contiguous().numpy() for end in edge_index)
+        number_components(first, second, label.numpy())
         return label
     root = torch.arange(num_nodes, device=edge_index.device)
-    first, second = edge_index
+    one, other = edge_index
     while True:
-        low = torch.minimum(root[first], root[second])
+        low = torch.minimum(root[one], root[other])
         hooked = root.clone()
-        for end in (first, second):
+        for end in (one, other):
             # Hook the *root* of each end, so that whole trees move at once.
             hooked.scatter_reduce_(0, root[end], low, reduce="amin")
             hooked.scatter_reduce_(0, end, low, reduce="amin")

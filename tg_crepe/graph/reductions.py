@@ -78,10 +78,10 @@ def column_dots(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Ten
     rows, columns = a.shape
     step = max(1, _DOTS_PER_CHUNK // columns)
     found = np.zeros((-(-rows // step), columns))
-    flat = [x.detach().contiguous().view(-1).numpy() for x in (a, b)]
+    one, other = (x.detach().contiguous().view(-1).numpy() for x in (a, b))
 
     def work(chunk: int) -> None:
-        dot_columns(chunk * step, min((chunk + 1) * step, rows), *flat, found[chunk])
+        dot_columns(chunk * step, min((chunk + 1) * step, rows), one, other, found[chunk])
 
     for_each_chunk(work, len(found))
     return communicator.sum(torch.from_numpy(found.sum(axis=0)))

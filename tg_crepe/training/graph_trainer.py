@@ -122,8 +122,8 @@ class GraphTrainer:
                 callback.on_train_begin(self)  # type: ignore[arg-type]
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
-            graph = prepare_canonical(graph)  # every round and every run asks it
-            graphs, pseudo = [graph] * len(self._masks), None
+            prepared: CanonicalGraph = prepare_canonical(graph)  # every round and every run asks it
+            graphs, pseudo = [prepared] * len(self._masks), None
             for _ in range(self.config.rounds):
                 self.epoch += 1
                 self._notify("on_epoch_begin")
