@@ -2,11 +2,14 @@
 
     python benchmarks/end_to_end.py                     # all parts; benchmarks/results/end_to_end.csv and .md
     python benchmarks/end_to_end.py --parts call busy   # some of them; rows of the others stay as they are
+    python benchmarks/end_to_end.py --parts million     # a million made rows of 128 features; not in the others
     python benchmarks/end_to_end.py --quick             # 5,000 rows, one round; writes end_to_end_quick.*
 
 Fashion-MNIST as 128 principal components, k = 20, 1 % of the labels (seed 0). Within a part all calls are interleaved,
 after a first call of each that is not counted. Processor seconds stand beside wall seconds: where other processes run
-they say what a call costs, and the wall says what it took then. The load of the machine is in every row.
+they say what a call costs, and the wall says what it took then. The load of the machine is in every row, and what an
+answer is worth: its error, the recall of a search, the peak of the memory beside the stored dual, whether the bits are
+those of one thread. That labels are what they were is for `benchmarks/fixed_cases.py` to say.
 
 GraphLearning comes with the extra "bench"; its graph is made by Annoy (`pip install annoy`).
 """
@@ -27,12 +30,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import scaling
 import scipy.sparse as sp
 import torch
 from shared import fashion, machine
 from tqdm import tqdm
 
 from tg_crepe import LGC, CrepePropagation, PoissonMBO, knn_graph, prepare
+from tg_crepe.models import PropagationResult
 
 Call = Callable[[], object]
 Row = dict[str, object]
@@ -42,12 +47,19 @@ AGAINST = {
     "features": "scikit-learn LabelSpreading",
     "call": "quickest of GraphLearning",
     "busy": "CREPE, quiet",
+    "threads": "CREPE, one thread",
     "graph": "faiss flat, bare",
-    "lists": "faiss inverted lists, bare",
+    "lists": "quickest of faiss at this recall",
     "classes": "CREPE, 10 classes",
     "intents": "LGC, 150 classes",
+    "memory": "CREPE, 700,000 nodes",
     "demo": "demo, one thread",
+    "million": "knn_graph, a million rows",
 }
+
+
+#: The parts that are about the features.
+DATA_PARTS = {"features", "call", "busy", "threads", "graph", "lists"}
 
 
 class Data:
@@ -147,35 +159,68 @@ def busy(data: Data) -> dict[str, Call]:
     return {"CREPE, quiet": lambda: model.propagate(data.y, graph, data.mask).label, "CREPE, a busy core": beside}
 
 
+def threads(data: Data) -> dict[str, Call]:
+    """A call on one thread and on two, which must give the same bits."""
+    graph, model = prepare(*data.graph), CrepePropagation()
+
+    def on(number: int) -> Call:
+        def run() -> object:
+            before = torch.get_num_threads()
+            torch.set_num_threads(number)
+            try:
+                return model.propagate(data.y, graph, data.mask)
+            finally:
+                torch.set_num_threads(before)
+
+        return run
+
+    return {"CREPE, one thread": on(1), "CREPE, two threads": on(2)}
+
+
 def exact(data: Data) -> dict[str, Call]:
     """The exact graph beside the bare search."""
     faiss = __import__("faiss")
 
-    def bare() -> None:
+    def bare() -> object:
         index = faiss.IndexFlatL2(data.unit.shape[1])
         index.add(data.unit)
-        index.search(data.unit, 21)
+        return index.search(data.unit, 21)[1]
 
     return {
         "faiss flat, bare": bare,
-        "knn_graph, exact": lambda: knn_graph(data.x, 20, "cosine", "faiss") and None,
+        "knn_graph, exact": lambda: knn_graph(data.x, 20, "cosine", "faiss"),
     }
 
 
 def lists(data: Data) -> dict[str, Call]:
-    """The approximate graph beside a bare index of about the same recall."""
+    """The approximate graph beside bare indexes of about its recall, and of less and more."""
     faiss = __import__("faiss")
+    width = data.unit.shape[1]
 
-    def bare() -> None:
-        index = faiss.IndexIVFFlat(faiss.IndexFlatL2(data.unit.shape[1]), data.unit.shape[1], 512)
-        index.train(data.unit)
-        index.add(data.unit)
-        index.nprobe = 16
-        index.search(data.unit, 21)
+    def inverted(number: int, probes: int) -> Call:
+        def run() -> object:
+            index = faiss.IndexIVFFlat(faiss.IndexFlatL2(width), width, number)
+            index.train(data.unit)
+            index.add(data.unit)
+            index.nprobe = probes
+            return index.search(data.unit, 21)[1]
 
+        return run
+
+    def graph(links: int, reach: int) -> Call:
+        def run() -> object:
+            index = faiss.IndexHNSWFlat(width, links)
+            index.hnsw.efConstruction, index.hnsw.efSearch = 40, reach
+            index.add(data.unit)
+            return index.search(data.unit, 21)[1]
+
+        return run
+
+    settings = ((512, 8), (512, 12), (512, 16), (1024, 16), (1024, 24))
     return {
-        "faiss inverted lists, bare": bare,
-        "knn_graph, approximate": lambda: knn_graph(data.x, 20, "cosine", "approximate") and None,
+        **{f"faiss, {number} lists, {probes} probes": inverted(number, probes) for number, probes in settings},
+        **{f"faiss HNSW, {links} links, reach {reach}": graph(links, reach) for links, reach in ((16, 64), (32, 48))},
+        "knn_graph, approximate": lambda: knn_graph(data.x, 20, "cosine", "approximate"),
     }
 
 
@@ -208,6 +253,31 @@ def intents(nodes: int, number: int = 150) -> dict[str, Call]:
     }
 
 
+def memory(nodes: int) -> dict[str, Call]:
+    """Peak memory of a call above its inputs, in a process of its own."""
+    return {f"CREPE, {nodes:,} nodes": lambda: scaling.run(nodes, 10, 20)}
+
+
+def million(rows: int) -> dict[str, Call]:
+    """Made features to labels: overlapping classes in 128 dimensions, of 16 degrees of freedom each."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(rows) % 10
+    centre, mixing = torch.randn(10, 16, generator=generator), torch.randn(16, 128, generator=generator) / 4
+    x = (0.8 * centre[y] + torch.randn(rows, 16, generator=generator)) @ mixing
+    x += 0.1 * torch.randn(rows, 128, generator=generator)
+    mask, kept = torch.arange(rows) < rows // 100, {}
+
+    def graph() -> object:
+        kept["graph"] = knn_graph(x, 20, "euclidean")
+        return f"recall {kept['graph'].recall:.4f}" if kept["graph"].recall else "exact"
+
+    def label() -> object:
+        found = CrepePropagation().propagate(y, kept["graph"][0], mask, kept["graph"][1]).label
+        return f"error {100 * float((found != y)[~mask].double().mean()):.2f} %"
+
+    return {f"knn_graph, {'a million' if rows == 1_000_000 else rows} rows": graph, "CREPE on it": label}
+
+
 def demo() -> dict[str, Call]:
     """The demo with the threads that torch takes, and with one; processor seconds are those of the child."""
 
@@ -232,21 +302,79 @@ def processor() -> float:
     return time.process_time() + child.ru_utime + child.ru_stime
 
 
+class Notes:
+    """What the answers of a part are worth, as a text."""
+
+    def __init__(self, part: str, data: Data | None) -> None:
+        self.part, self.data = part, data
+        self.first: PropagationResult | None = None
+        self.true: np.ndarray | None = None
+
+    def of(self, answer: object) -> str:
+        """The text of an answer."""
+        if isinstance(answer, str):
+            return answer
+        if isinstance(answer, dict):  # of a case of scaling.py
+            return f"peak {answer['peak_gb'] / answer['dual_gb']:.2f} × dual"
+        if self.data is None or answer is None:
+            return ""
+        if isinstance(answer, PropagationResult):
+            self.first = self.first or answer
+            same = all(torch.equal(getattr(answer, n), getattr(self.first, n)) for n in ("u", "label", "prob"))
+            return "same bits" if same else "OTHER BITS"
+        if self.part in ("graph", "lists"):
+            return f"recall {self.recall(answer):.4f}"
+        return f"error {self.data.error(answer):.2f} %"
+
+    def recall(self, answer: object) -> float:
+        """The share of the true neighbours of a thousand rows that a search or a graph has."""
+        assert self.data is not None
+        rows = np.arange(0, len(self.data.y), max(1, len(self.data.y) // 1000))
+        if self.true is None:
+            faiss = __import__("faiss")
+            index = faiss.IndexFlatL2(self.data.unit.shape[1])
+            index.add(self.data.unit)
+            found = index.search(self.data.unit[rows], 21)[1]
+            self.true = np.stack([own[own != row][:20] for own, row in zip(found, rows, strict=True)])
+        if isinstance(answer, np.ndarray):
+            near = [set(answer[row].tolist()) for row in rows]
+        else:
+            graph = sp.csr_matrix((np.ones(answer[1].numel(), np.int8), tuple(answer[0].numpy())))  # type: ignore[index]
+            near = [set(graph.indices[graph.indptr[row] : graph.indptr[row + 1]].tolist()) for row in rows]
+        return float(np.mean([len(own & set(true.tolist())) / 20 for own, true in zip(near, self.true, strict=True)]))
+
+
 def measure(part: str, calls: dict[str, Call], rounds: int, data: Data | None) -> list[Row]:
-    """The calls of a part in turns; the first of each is not counted."""
+    """The calls of a part in turns; the first of each is not counted, but of those that take minutes."""
     rows: list[Row] = []
-    for turn in tqdm(range(rounds + 1), desc=part):
+    notes, long = Notes(part, data), part in ("memory", "million")
+    for turn in tqdm(range(1, 2) if long else range(rounds + 1), desc=part):
         for name, run in calls.items():
-            children = "demo" in name
+            children = part in ("demo", "memory")
             wall, own = time.perf_counter(), processor() if children else time.process_time()
             answer = run()
-            row: Row = {"part": part, "what": name, "round": turn, "seconds": time.perf_counter() - wall}
-            row["processor"] = (processor() if children else time.process_time()) - own
-            row["error"] = "" if answer is None or data is None else f"{data.error(answer):.3f}"
-            row["load"] = os.getloadavg()[0]
+            seconds = time.perf_counter() - wall
+            used = (processor() if children else time.process_time()) - own
+            if isinstance(answer, dict):  # the call alone, without what it takes to make the graph
+                seconds, used = answer["seconds"], answer["processor"]
+            row: Row = {"part": part, "what": name, "round": turn, "seconds": seconds, "processor": used}
+            row |= {"note": notes.of(answer), "load": os.getloadavg()[0]}
             if turn:
                 rows.append(row)
     return rows
+
+
+def base_of(part: str, own: list[Row], middle: Callable[[str, str], float]) -> str:
+    """What the rows of a part are compared with."""
+    names = list(dict.fromkeys(str(row["what"]) for row in own))
+    if part == "call":
+        return min((n for n in names if n.startswith("Graph")), key=lambda n: middle(n, "processor"), default=names[0])
+    if part == "lists":
+        recall = {str(row["what"]): float(str(row["note"]).split()[-1]) for row in own}
+        least = min(recall["knn_graph, approximate"] - 0.001, 0.99)
+        near = [n for n in names if n.startswith("faiss") and recall[n] >= least]
+        return min(near, key=lambda n: middle(n, "processor"), default=names[0])
+    return AGAINST[part]
 
 
 def summary(rows: list[Row]) -> str:
@@ -254,42 +382,38 @@ def summary(rows: list[Row]) -> str:
     lines = [
         machine.describe(),
         "",
-        "Medians and ranges; ratios to the row in italics of the same part, of processor seconds and of wall seconds.",
+        "Medians and ranges; ratios to the row in italics of the same part, of wall seconds and of processor seconds.",
     ]
     for part in dict.fromkeys(str(row["part"]) for row in rows):
         own = [row for row in rows if row["part"] == part]
+
+        def values(name: str, column: str, own: list[Row] = own) -> list[float]:
+            return [float(str(row[column])) for row in own if row["what"] == name]
+
+        def middle(name: str, column: str, values: Callable[[str, str], list[float]] = values) -> float:
+            return float(np.median(values(name, column)))
+
+        base = base_of(part, own, middle)
         names = list(dict.fromkeys(str(row["what"]) for row in own))
-
-        def middle(name: str, column: str, own: list[Row] = own) -> float:
-            return float(np.median([float(str(row[column])) for row in own if row["what"] == name]))
-
-        base = AGAINST[part]
-        if part == "call":
-            base = min(
-                (n for n in names if n.startswith("Graph")), key=lambda n: middle(n, "seconds"), default=names[0]
-            )
         load = np.median([float(str(row["load"])) for row in own])
         lines += ["", f"## {part} (load {load:.1f})", ""]
-        lines += ["| | wall s | range | processor s | ratio wall | ratio processor | error % |", "|---" * 7 + "|"]
+        lines += ["| | wall s | range | processor s | range | ratio wall | ratio processor | |", "|---" * 8 + "|"]
         for name in names:
-            wall = [float(str(row["seconds"])) for row in own if row["what"] == name]
-            error = next(str(row["error"]) for row in own if row["what"] == name)
-            ratios = (
-                f"{middle(name, c) / middle(base, c):.2f}" if base in names else "–" for c in ("seconds", "processor")
-            )
+            cells = []
+            for column in ("seconds", "processor"):
+                all_of = values(name, column)
+                cells += [f"{np.median(all_of):.2f}", f"{min(all_of):.2f}–{max(all_of):.2f}"]
+            for column in ("seconds", "processor"):
+                cells.append(f"{middle(name, column) / middle(base, column):.2f}" if base in names else "–")
+            note = next(str(row["note"]) for row in own if row["what"] == name)
             shown = f"*{name}*" if name == base else name
-            cells = [
-                f"{middle(name, 'seconds'):.2f}",
-                f"{min(wall):.2f}–{max(wall):.2f}",
-                f"{middle(name, 'processor'):.2f}",
-            ]
-            lines.append(f"| {shown} | " + " | ".join([*cells, *ratios, error or "–"]) + " |")
+            lines.append(f"| {shown} | " + " | ".join([*cells, note or "–"]) + " |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=list(AGAINST), default=list(AGAINST))
+    parser.add_argument("--parts", nargs="*", choices=list(AGAINST), default=[p for p in AGAINST if p != "million"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
@@ -297,23 +421,26 @@ def main() -> None:
     size, rounds = (5_000, 1) if options.quick else (70_000, options.rounds)
     name = "end_to_end_quick" if options.quick else "end_to_end"
     path = machine.RESULTS / f"{name}.csv"
-    data = Data(size) if {"features", "call", "busy", "graph", "lists"} & set(options.parts) else None
+    data = Data(size) if DATA_PARTS & set(options.parts) else None
     make: dict[str, Callable[[], dict[str, Call]]] = {
         "features": lambda: features(data),  # type: ignore[arg-type]
         "call": lambda: call(data),  # type: ignore[arg-type]
         "busy": lambda: busy(data),  # type: ignore[arg-type]
+        "threads": lambda: threads(data),  # type: ignore[arg-type]
         "graph": lambda: exact(data),  # type: ignore[arg-type]
         "lists": lambda: lists(data),  # type: ignore[arg-type]
         "classes": lambda: classes(size * 2 // 7, (2, 10, 77, 150)),
         "intents": lambda: intents(9_000),
+        "memory": lambda: memory(20_000 if options.quick else 700_000),
         "demo": demo,
+        "million": lambda: million(30_000 if options.quick else 1_000_000),
     }
     kept: list[Row] = []
     if path.exists():
         with path.open(newline="", encoding="utf-8") as file:
-            kept = [dict(row) for row in csv.DictReader(file) if row["part"] not in options.parts]
+            kept = [{"note": "", **row} for row in csv.DictReader(file) if row["part"] not in options.parts]
     for part in options.parts:
-        kept += measure(part, make[part](), rounds, data if part in ("features", "call", "busy") else None)
+        kept += measure(part, make[part](), rounds, data if part in DATA_PARTS else None)
         kept.sort(key=lambda row: list(AGAINST).index(str(row["part"])))
         machine.write_csv(kept, path)  # a part that is done stays if the next is interrupted
         machine.write_text(summary(kept), path.with_suffix(".md"))

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 
-def row(part, what, seconds, own, turn=1, error=""):
+def row(part, what, seconds, own, turn=1, note=""):
     return {
-        "part": part, "what": what, "round": turn, "seconds": seconds, "processor": own, "error": error, "load": 1.0,
+        "part": part, "what": what, "round": turn, "seconds": seconds, "processor": own, "note": note, "load": 1.0,
     }  # fmt: skip
 
 
@@ -24,16 +24,16 @@ def test_ratios_are_those_of_medians_to_the_row_of_comparison():
     rows = [row("graph", "faiss flat, bare", s, 2 * s) for s in (1.0, 2.0, 9.0)]
     rows += [row("graph", "knn_graph, exact", s, s) for s in (3.0, 3.0, 3.0)]
     text = end_to_end.summary(rows)
-    assert "| *faiss flat, bare* | 2.00 | 1.00–9.00 | 4.00 | 1.00 | 1.00 | – |" in text
-    assert "| knn_graph, exact | 3.00 | 3.00–3.00 | 3.00 | 1.50 | 0.75 | – |" in text
+    assert "| *faiss flat, bare* | 2.00 | 1.00–9.00 | 4.00 | 2.00–18.00 | 1.00 | 1.00 | – |" in text
+    assert "| knn_graph, exact | 3.00 | 3.00–3.00 | 3.00 | 3.00–3.00 | 1.50 | 0.75 | – |" in text
 
 
 def test_calls_are_compared_with_the_quickest_of_the_others():
-    rows = [row("call", "CREPE", 1.0, 1.0, error="9.000"), row("call", "GraphLearning laplace", 4.0, 4.0)]
+    rows = [row("call", "CREPE", 1.0, 1.0, note="error 9.00 %"), row("call", "GraphLearning laplace", 4.0, 4.0)]
     rows.append(row("call", "GraphLearning poisson", 2.0, 2.0))
     text = end_to_end.summary(rows)
     assert "| *GraphLearning poisson* | 2.00" in text
-    assert "| CREPE | 1.00 | 1.00–1.00 | 1.00 | 0.50 | 0.50 | 9.000 |" in text
+    assert "| CREPE | 1.00 | 1.00–1.00 | 1.00 | 1.00–1.00 | 0.50 | 0.50 | error 9.00 % |" in text
 
 
 def test_many_classes_have_a_label_each_and_a_graph():
@@ -52,3 +52,23 @@ def test_an_error_is_that_of_unlabelled_rows():
     data = object.__new__(end_to_end.Data)
     data.y, data.mask = torch.tensor([0, 1, 1, 0]), torch.tensor([True, False, False, False])
     assert data.error([1, 1, 0, 0]) == pytest.approx(100 / 3)
+
+
+def test_an_approximate_search_is_compared_with_the_quickest_of_its_recall():
+    rows = [row("lists", "faiss, few", 1.0, 1.0, note="recall 0.9500")]
+    rows += [row("lists", f"faiss, {s}", s, s, note="recall 0.9930") for s in (3.0, 2.0)]
+    rows.append(row("lists", "knn_graph, approximate", 4.0, 4.0, note="recall 0.9920"))
+    text = end_to_end.summary(rows)
+    assert "| *faiss, 2.0* |" in text
+    assert "| knn_graph, approximate | 4.00 | 4.00–4.00 | 4.00 | 4.00–4.00 | 2.00 | 2.00 | recall 0.9920 |" in text
+
+
+def test_notes_say_recall_bits_and_memory():
+    data = object.__new__(end_to_end.Data)
+    x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    data.unit, data.y = x.numpy(), torch.zeros(40)
+    notes = end_to_end.Notes("graph", data)
+    near = torch.cdist(x, x).topk(21, largest=False)[1].numpy()
+    assert notes.of(near) == "recall 1.0000"
+    assert notes.of(near[:, :11]) == "recall 0.5000"
+    assert notes.of({"peak_gb": 3.0, "dual_gb": 2.0}) == "peak 1.50 × dual"

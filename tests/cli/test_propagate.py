@@ -81,6 +81,7 @@ def test_the_labels_are_those_of_the_estimator_by_default(kind, tmp_path, capsys
     assert told.count("\n") == told.count("warning: columns of 'x' are of very different scale") == (kind == "table")
     chosen = {"clouds": "euclidean", "table": "euclidean, standardised columns", "directions": "cosine"}[kind]
     assert RunFolder.open(tmp_path / "run").info["settings"]["metric"] == chosen
+    assert RunFolder.open(tmp_path / "run").info["settings"]["neighbours"] == "all found"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphWarning)
         model = CrepeClassifier().fit(x.astype(np.float32), np.where(np.arange(300) < 12, y, -1))

@@ -67,10 +67,11 @@ def share_found(x, distance, k=K):
 @pytest.mark.parametrize("name", list(DATA))
 def test_the_stated_recall_is_that_of_all_rows(name):
     x, factor = DATA[name]
-    neighbor, distance, note = approximate_neighbors(x * factor, K, 0.99, 256.0)
+    neighbor, distance, note, recall = approximate_neighbors(x * factor, K, 0.99, 256.0)
     distance = distance / factor
     stated = float(re.match(r"approximate neighbours: recall (\d\.\d{4}), measured on 1,000 rows$", note)[1])
     assert stated >= 0.99
+    assert recall == pytest.approx(stated, abs=5e-5)
     assert share_found(x, distance) == pytest.approx(stated, abs=0.005)
     assert not bool((neighbor == torch.arange(len(x)).unsqueeze(1)).any())
     assert bool((neighbor.sort(dim=1)[0].diff(dim=1) > 0).all())
@@ -82,7 +83,7 @@ def test_the_stated_recall_is_that_of_all_rows(name):
 @pytest.mark.parametrize("recall", [0.5, 0.8, 0.95, 0.999])
 def test_the_wanted_recall_is_met_with_fewer_pairs_than_all(recall):
     x = clusters()
-    _, distance, note = approximate_neighbors(x, K, recall, 256.0)
+    _, distance, note, _ = approximate_neighbors(x, K, recall, 256.0)
     assert note.startswith("approximate")
     assert share_found(x, distance) >= recall - 0.001
 
@@ -101,7 +102,8 @@ def test_the_same_call_gives_the_same_bits_whatever_the_global_seed():
 
 def test_data_without_structure_are_searched_exactly_and_the_note_says_why():
     x = randn(3_000, 64)
-    neighbor, distance, note = approximate_neighbors(x, K, 0.99, 256.0)
+    neighbor, distance, note, recall = approximate_neighbors(x, K, 0.99, 256.0)
+    assert recall is None  # exact
     expected = nearest_neighbors(x, K, "torch", 256.0)
     assert torch.equal(neighbor, expected[0])
     assert torch.equal(distance, expected[1])
@@ -118,7 +120,8 @@ def test_a_measured_recall_below_the_wanted_one_is_not_handed_out(monkeypatch):
     monkeypatch.setattr(approximate.InvertedLists, "probes", lambda *given: min(1, probes(*given)))
     monkeypatch.setattr(approximate._Cells, "probes", lambda cells, *_: (cells.total < cells.count).sum(dim=1) + 1)
     x = clusters()
-    neighbor, _, note = approximate_neighbors(x, K, 0.99, 256.0)
+    neighbor, _, note, recall = approximate_neighbors(x, K, 0.99, 256.0)
+    assert recall is None
     assert re.match(r"exact neighbours instead .* the recall measured on 1,000 rows was 0\.\d{4}, below 0.99$", note)
     assert torch.equal(neighbor, nearest_neighbors(x, K, "torch", 256.0)[0])
 
@@ -127,13 +130,13 @@ def test_a_measured_recall_below_the_wanted_one_is_not_handed_out(monkeypatch):
 def test_few_rows_have_their_exact_neighbours(num_nodes):
     x = randn(num_nodes, 3)
     for k in {1, num_nodes - 1}:
-        neighbor, _, _ = approximate_neighbors(x, k, 0.99, 256.0)
+        neighbor, _, _, _ = approximate_neighbors(x, k, 0.99, 256.0)
         assert torch.equal(neighbor, nearest_neighbors(x, k, "torch", 256.0)[0])
 
 
 def test_more_neighbours_than_a_cell_has_rows_are_all_found():
     x = clusters(num_nodes=4_000)
-    neighbor, distance, note = approximate_neighbors(x, 300, 0.5, 256.0)
+    neighbor, distance, note, _ = approximate_neighbors(x, 300, 0.5, 256.0)
     assert note.startswith("approximate")
     assert bool((neighbor.sort(dim=1)[0].diff(dim=1) > 0).all())
     assert share_found(x, distance, 300) >= 0.5

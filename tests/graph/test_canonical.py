@@ -504,3 +504,18 @@ def test_weights_that_vanish_beside_the_largest_keep_their_nodes_connected():
     safe = graph.in_safe_range()
     assert safe.num_components == 1
     assert float(safe.edge_weight[1] / safe.edge_weight[0]) == pytest.approx(2.0**-60)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_hold_all_neighbours_in_order_and_the_numbers_of_their_edges(seed, compiled, monkeypatch):
+    monkeypatch.setattr("tg_crepe.graph.canonical.available", lambda name: compiled)
+    graph = random_graph(seed, 40, density=0.15 * seed)
+    rowptr, col, edge = graph.csr_pattern
+    assert col.dtype == edge.dtype == rowptr.dtype == torch.int32
+    first, second = graph.edge_index.tolist()
+    for node in range(40):
+        row = slice(int(rowptr[node]), int(rowptr[node + 1]))
+        ends = enumerate(zip(first, second, strict=True))
+        expected = [(a if b == node else b, e) for e, (a, b) in ends if node in (a, b)]
+        assert list(zip(col[row].tolist(), edge[row].tolist(), strict=True)) == sorted(expected)

@@ -76,3 +76,11 @@ def test_edges_are_not_modified():
     before = edge_index.clone()
     connected_components(edge_index, 6)
     assert torch.equal(edge_index, before)
+
+
+def test_components_without_compiled_code_are_the_same(monkeypatch):
+    edge_index = torch.randint(500, (2, 300), generator=torch.Generator().manual_seed(1))
+    expected = connected_components(edge_index, 500)
+    monkeypatch.setattr("tg_crepe.graph.components.available", lambda name: False)
+    assert torch.equal(connected_components(edge_index, 500), expected)
+    np.testing.assert_array_equal(expected.numpy(), oracle(edge_index, 500))

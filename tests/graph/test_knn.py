@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.neighbors import kneighbors_graph
+from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from sklearn.preprocessing import normalize
 from torch_geometric.data import Data
 
-from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph
+from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph, prepare
 from tg_crepe._optional import available
 from tg_crepe.graph import knn
 from tg_crepe.graph.neighbors import nearest_neighbors
@@ -393,12 +393,14 @@ def test_the_wanted_recall_reaches_the_search_from_the_transform(monkeypatch):
 
     def approximate(x, k, recall, memory_budget):
         wanted.append(recall)
-        return *nearest_neighbors(x, k, "torch", memory_budget), "as asked"
+        return *nearest_neighbors(x, k, "torch", memory_budget), "as asked", 0.95
 
     monkeypatch.setattr(knn, "approximate_neighbors", approximate)
     with pytest.warns(GraphWarning, match="^as asked$"):
-        FeatureKNNGraph(k=3, backend="approximate", recall=0.9)(Data(x=randn(10, 2)))
+        data = FeatureKNNGraph(k=3, backend="approximate", recall=0.9)(Data(x=randn(10, 2)))
     assert wanted == [0.9]
+    assert data.neighbor_recall == 0.95
+    assert "neighbor_recall" not in FeatureKNNGraph(k=3)(data)  # that of another graph
 
 
 def test_ordinary_features_make_no_warning():
@@ -461,3 +463,20 @@ def test_one_graph_in_a_batch_is_the_graph_without():
 def test_a_batch_has_an_integer_for_every_row(batch):
     with pytest.raises(ValueError, match="'batch' must"):
         knn_graph(torch.rand(40, 3), 6, batch=batch)
+
+
+def test_a_graph_knows_its_recall():
+    x = randn(3000, 3)
+    edges = knn_graph(x, 5, "euclidean")
+    assert edges.recall is None  # exact
+    with pytest.warns(GraphWarning, match="recall") as told:
+        edges = knn_graph(x, 5, "euclidean", backend="approximate")
+    edge_index, edge_weight = edges
+    assert edges.recall >= 0.99
+    assert f"recall {edges.recall:.4f}" in str(told[0].message)
+    # Over all rows, of another search: as many true edges as it says, give or take the rows that it was measured on.
+    true = torch.tensor(NearestNeighbors(n_neighbors=6).fit(x).kneighbors(x, return_distance=False)[:, 1:])
+    found = set((edge_index[0] * 3000 + edge_index[1]).tolist())
+    hit = [int(i) * 3000 + int(j) in found for i, row in enumerate(true) for j in row]
+    assert sum(hit) / len(hit) == pytest.approx(edges.recall, abs=0.01)
+    assert torch.equal(prepare(*edges).edge_weight, prepare(edge_index, edge_weight).edge_weight)

@@ -1,8 +1,11 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from tg_crepe.graph import reductions
+from tg_crepe.graph.reductions import column_dots
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +51,27 @@ def test_sums_have_the_same_bits_with_one_thread_and_with_two(dtype, monkeypatch
             torch.set_num_threads(threads)
             sums = (reductions.inner(a, b), reductions.squared_distance(a, b), reductions.absolute_sum(a))
             found.append(torch.cat([torch.stack(sums), reductions.weighted_sum(mass, a)]))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(0, 3), (5, 1), (1003, 1), (1000, 2), (999, 7), (801, 150)])
+def test_dots_of_columns_are_those_of_exact_arithmetic(shape, dtype):
+    generator = torch.Generator().manual_seed(shape[0])
+    a, b = (torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
+    expected = [math.fsum((p.double() * q.double()).tolist()) for p, q in zip(a.t(), b.t(), strict=True)]
+    torch.testing.assert_close(column_dots(a, b), torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-10)
+
+
+def test_dots_of_columns_do_not_depend_on_the_threads():
+    a = torch.randn(200_000, 3, generator=torch.Generator().manual_seed(0))
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(column_dots(a, a))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*found)

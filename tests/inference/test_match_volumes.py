@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from tg_crepe import LGC, ConvergenceWarning, NearestNeighbor
-from tg_crepe.inference.match_volumes import match_volumes
+from tg_crepe.inference.match_volumes import match_volumes, volume_offsets
 from tg_crepe.inference.task import LabelTask
 
 
@@ -207,3 +207,15 @@ def test_bad_volumes_are_named_before_any_work(monkeypatch):
     monkeypatch.setattr(LGC, "_solve", lambda *_: pytest.fail("work was done on bad input"))
     with pytest.raises(ValueError, match="'bind_volume' must hold one number for each of the 3 classes, got 2"):
         LGC(bind_volume=torch.ones(2)).propagate(*labelled_data())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_the_search_for_the_shifts_begins_changes_no_label(seed):
+    task, generator = make_task(), torch.Generator().manual_seed(seed)
+    score, volume = make_scores(seed), torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    expected, missed = volume_offsets(score, task, volume)
+    for size in (1e-3, 1.0, 30.0):
+        start = size * torch.randn(3, generator=generator, dtype=torch.float64)
+        found, off = volume_offsets(score, task, volume, start)
+        assert off == missed
+        assert torch.equal((score + found).argmax(dim=1), (score + expected).argmax(dim=1))

@@ -14,6 +14,7 @@ from torch_geometric.nn import GAT, GCN
 from torch_geometric.utils import stochastic_blockmodel_graph
 
 from tg_crepe import LGC
+from tg_crepe.graph import CanonicalGraph
 from tg_crepe.training import Callback, GraphTrainer, GraphTrainingConfig
 
 CONFIG = GraphTrainingConfig(folds=2, epochs=12, learning_rate=0.05, k=5)
@@ -342,3 +343,15 @@ def test_neither_edges_nor_a_graph_of_features_are_refused():
     data.edge_index = None
     with pytest.raises(ValueError, match="'data' must hold edges, or 'k' must be above 0"):
         fit(data, Head(), config=GraphTrainingConfig(k=0))
+
+
+def test_the_graph_is_prepared_once_for_all_rounds_and_runs(monkeypatch):
+    expected, made = fit().data.pseudo_prob, []
+    compact = CanonicalGraph.compact
+    monkeypatch.setattr(CanonicalGraph, "compact", lambda *given: made.append(1) or compact(*given))
+    found = fit().data.pseudo_prob
+    assert len(made) == 1
+    assert torch.equal(found, expected)
+    monkeypatch.setattr("tg_crepe.training.graph_trainer.prepare_canonical", lambda graph: graph)
+    assert torch.equal(fit().data.pseudo_prob, expected)  # the same bits on a graph that is not prepared
+    assert len(made) > 2

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tg_crepe._labels import ClassRule
     from tg_crepe.cli._inputs import Features, NodeLabels
+    from tg_crepe.graph.knn import NeighborGraph
     from tg_crepe.graph.metric import Placement
     from tg_crepe.models import EnergyModel, PropagationResult
     from tg_crepe.runs import RunFolder
@@ -59,12 +60,23 @@ class Inferred:
 
     energy: EnergyModel
     placement: Placement
-    graph: tuple[Tensor, Tensor]
+    graph: NeighborGraph
     result: PropagationResult
 
     def settings(self, nodes: Features) -> dict[str, Any]:
         """What a run notes of them."""
-        return {"model": repr(self.energy), "embedding": nodes.model, "metric": str(self.placement)}
+        recall = "all found" if self.recall is None else f"{self.recall:.2%} found"
+        return {
+            "model": repr(self.energy),
+            "embedding": nodes.model,
+            "metric": str(self.placement),
+            "neighbours": recall,
+        }
+
+    @property
+    def recall(self) -> float | None:
+        """The share of the true neighbours in the graph, as measured; :obj:`None` where the search was exact."""
+        return self.graph.recall
 
 
 def read_nodes(path: Path, options: EmbedOptions, progress: Console, labels: Sequence[Path] | None = None) -> Features:
@@ -129,7 +141,7 @@ def _head(nodes: Features, known: NodeLabels, placement: Placement) -> np.ndarra
     return head_evidence(x, y, y >= 0, len(known.class_names), placement).numpy()
 
 
-def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, tuple[Tensor, Tensor]]:
+def _make_graph(nodes: Features, k: int, metric: str) -> tuple[Placement, NeighborGraph]:
     """The metric as it was chosen, and the graph."""
     import torch
 

@@ -220,7 +220,7 @@ def propagate(
                     write_propagation(folder, nodes, known, true, found.graph, result)
                 if report is not None:
                     import_module("tg_crepe.report").write_report(place, report)
-    _tell(nodes, known, result, out, run, time.perf_counter() - start, as_json)
+    _tell(nodes, known, result, found.recall, out, run, time.perf_counter() - start, as_json)
     if report is not None and not as_json:
         typer.echo(f"page: {report}")
     if profile:
@@ -337,6 +337,7 @@ def _tell(
     nodes: Features,
     known: NodeLabels,
     result: PropagationResult,
+    recall: float | None,
     out: Path,
     run: Path | None,
     seconds: float,
@@ -354,6 +355,7 @@ def _tell(
         "mean_certainty": float(result.certainty[pseudo].double().mean()) if bool(pseudo.any()) else None,
         "expected_error": None if result.expected_error is None else asdict(result.expected_error),
         "prior_trust": result.prior_trust,
+        "recall": recall,
         "status": result.status,
         "seconds": round(seconds, 3),
         "out": str(out),

@@ -26,11 +26,13 @@ _VOTES = 8
 
 
 class Approximation(NamedTuple):
-    """Neighbours of shape :obj:`[num_nodes, k]`, their distances, and a sentence on how good they are."""
+    """Neighbours of shape :obj:`[num_nodes, k]`, their distances, a sentence on how good they are, and the share of the
+    true neighbours that was measured (:obj:`None`: they are exact)."""
 
     neighbor: Tensor
     distance: Tensor
     note: str
+    recall: float | None
 
 
 def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float) -> Approximation:
@@ -86,13 +88,14 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
     rows_text = f"measured on {sample.numel() - chosen:,} rows"
     if measured < recall:
         return _exact_instead(x, k, memory_budget, f"the recall {rows_text} was {measured:.4f}, below {recall:g}")
-    return Approximation(neighbor, distance, f"approximate neighbours: recall {measured:.4f}, {rows_text}")
+    note = f"approximate neighbours: recall {measured:.4f}, {rows_text}"
+    return Approximation(neighbor, distance, note, measured)
 
 
 def _exact_instead(x: Tensor, k: int, memory_budget: float, reason: str) -> Approximation:
     """The exact neighbours, and why."""
     neighbor, distance = nearest_neighbors(x, k, "auto", memory_budget)
-    return Approximation(neighbor, distance, f"exact neighbours instead of approximate ones: {reason}")
+    return Approximation(neighbor, distance, f"exact neighbours instead of approximate ones: {reason}", None)
 
 
 class _Cells:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tg_crepe._optional import available
 from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.components import connected_components, shared_components
 from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency, sparse_csr
@@ -108,8 +109,8 @@ class CanonicalGraph:
 
     def _part_component(self) -> Tensor:
         """The components by edges between own nodes alone."""
-        if self.edge_weight.device.type != "cpu" or self.num_nodes == 0:
-            within = self.edge_index[:, self.edge_index[1] < self.num_nodes]
+        if self.edge_weight.device.type != "cpu" or self.num_nodes == 0 or available("numba"):
+            within = self.edge_index[:, self.edge_index[1] < self.num_nodes] if self.num_halo else self.edge_index
             return connected_components(within, self.num_nodes)
         from scipy.sparse.csgraph import connected_components as scipy_components  # several times quicker
 
@@ -142,6 +143,13 @@ class CanonicalGraph:
         above = torch.bincount(first, minlength=self.num_nodes)
         rowptr = torch.zeros(self.num_nodes + 1, dtype=torch.long, device=first.device)
         rowptr[1:] = (below + above).cumsum(0)
+        if first.device.type == "cpu" and available("numba"):
+            from tg_crepe.graph.pattern_kernel import fill_rows
+
+            pattern = torch.empty(2, 2 * self.num_edges, dtype=short)
+            ends = (first.contiguous().numpy(), second.contiguous().numpy())
+            fill_rows(*ends, rowptr[:-1].clone().numpy(), *pattern.numpy())
+            return rowptr.to(short), pattern[0], pattern[1]
         # The edges are sorted by `first`, so within a row the larger neighbours stand in order already; a stable sort
         # by `second` orders the smaller ones.
         number = torch.arange(self.num_edges, device=first.device)

@@ -53,18 +53,21 @@ class FeatureKNNGraph(BaseTransform):
         self.recall = recall
 
     def forward(self, data: Data) -> Data:
-        """Adds the graph to ``data``, which must have ``x``."""
+        """Adds the graph to ``data``, which must have ``x``, and where the search was approximate its recall, as
+        :obj:`neighbor_recall`."""
         check_homogeneous(data)
         if data.x is None:
             raise ValueError("'data.x' must hold features of shape [num_nodes, num_features], got None")
         batch = data.get("batch")
-        edge_index, edge_weight = knn_graph(
+        graph = knn_graph(
             data.x, self.k, self.metric, self.backend, self.kernel, self.symmetrize, recall=self.recall, batch=batch
         )
-        for stale in ("edge_attr", "adj_t"):
+        for stale in ("edge_attr", "adj_t", "neighbor_recall"):
             if stale in data:
                 del data[stale]
-        data.edge_index, data.edge_weight = edge_index, edge_weight
+        data.edge_index, data.edge_weight = graph
+        if graph.recall is not None:
+            data.neighbor_recall = graph.recall
         if isinstance(data, Batch) and hasattr(data, "_slice_dict"):  # a batch made by hand cannot be taken apart
             _slice_edges(data, batch)
         return data

@@ -28,6 +28,25 @@ BACKENDS = (*EXACT_BACKENDS, "approximate")
 _MOST_EXACT = 20_000
 
 
+class NeighborGraph(tuple[Tensor, Tensor]):
+    """The pair that :func:`knn_graph` gives, edges and weights, and how good the search was.
+
+    Args:
+        edge_index (torch.Tensor): Of shape :obj:`[2, num_edges]`.
+        edge_weight (torch.Tensor): Of shape :obj:`[num_edges]`.
+        recall (float, optional): The share of the true neighbours that an approximate search found, as measured.
+            (default: :obj:`None`, all of them: the search was exact)
+    """
+
+    recall: float | None
+
+    def __new__(cls, edge_index: Tensor, edge_weight: Tensor, recall: float | None = None) -> NeighborGraph:
+        """A pair with an attribute."""
+        pair = super().__new__(cls, (edge_index, edge_weight))
+        pair.recall = recall
+        return pair
+
+
 def knn_graph(
     x: Tensor,
     k: int = 20,
@@ -38,7 +57,7 @@ def knn_graph(
     memory_budget: float = 256.0,
     recall: float = 0.99,
     batch: OptTensor = None,
-) -> tuple[Tensor, Tensor]:
+) -> NeighborGraph:
     r"""The symmetric weighted graph of the :math:`k` nearest neighbours of every row of ``x``.
 
     .. math::
@@ -85,7 +104,8 @@ def knn_graph(
             order. (default: :obj:`None`, all belong to one)
 
     Returns:
-        The edges in both directions, of shape :obj:`[2, num_edges]`, and their weights of shape :obj:`[num_edges]`.
+        The edges in both directions, of shape :obj:`[2, num_edges]`, and their weights of shape :obj:`[num_edges]`, as
+        a pair with the attribute ``recall``: that of an approximate search (of the worst graph of a batch), else None.
         With a ``batch`` those of a graph stand together, in the order of the graphs.
     """
     check_knn_options(k, metric, backend, kernel, symmetrize, recall)
@@ -99,15 +119,17 @@ def knn_graph(
     if kernel == "cosine":
         unit = points if placement.metric == "cosine" else unit_rows(points.double(), warn=False)
     groups = [None] if batch is None else _members(batch)
-    edges, notes = [], []
+    edges: list[tuple[Tensor, Tensor]] = []
+    notes, recalls = [], []
     for rows in groups:
         part, own = (points, unit) if rows is None else (points[rows], None if unit is None else unit[rows])
         near = min(k, part.size(0) - 1)
         if near == 0:  # a graph of one row
             continue
         if backend == "approximate" or (backend == "auto" and _is_large(part) and recall < 1):
-            neighbor, distance, note = approximate_neighbors(part, near, recall, memory_budget)
+            neighbor, distance, note, measured = approximate_neighbors(part, near, recall, memory_budget)
             notes.append(note)
+            recalls += [] if measured is None else [measured]
         else:
             neighbor, distance = nearest_neighbors(part, near, backend, memory_budget)
         weight = neighbor_weight(kernel, distance, partial(_similarity, own, neighbor))
@@ -117,15 +139,15 @@ def knn_graph(
     if notes:
         warnings.warn("; ".join(dict.fromkeys(notes)), GraphWarning, stacklevel=2)
     if not edges:
-        return torch.empty(2, 0, dtype=torch.long, device=x.device), x.new_empty(0)
+        return NeighborGraph(torch.empty(2, 0, dtype=torch.long, device=x.device), x.new_empty(0))
     directed, weight = (torch.cat(parts, dim=-1) for parts in zip(*edges, strict=True))
     graph, _ = canonical_graph(directed, weight, x.size(0), symmetrize)
     edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     edge_weight = torch.cat([graph.edge_weight, graph.edge_weight])
     if batch is None:
-        return edge_index, edge_weight
+        return NeighborGraph(edge_index, edge_weight, min(recalls, default=None))
     together = batch[edge_index[0]].argsort(stable=True)
-    return edge_index[:, together], edge_weight[together]
+    return NeighborGraph(edge_index[:, together], edge_weight[together], min(recalls, default=None))
 
 
 def check_knn_options(

@@ -80,12 +80,23 @@ def prepare(
     graph, repairs = canonical_graph(edges, weight, num_nodes, symmetrize)
     if isinstance(graph, PreparedGraph):
         return graph
-    graph = graph.in_safe_range()
     if repairs:
         warnings.warn("the graph was repaired: " + "; ".join(repairs), GraphWarning, stacklevel=2)
+    return prepare_canonical(graph, symmetrize, tuple(repairs))
+
+
+def prepare_canonical(graph: CanonicalGraph, symmetrize: str = "max", repairs: tuple[str, ...] = ()) -> PreparedGraph:
+    """As :func:`prepare`, of a graph that has been read.
+
+    Args:
+        graph (CanonicalGraph): The graph.
+        symmetrize (str, optional): How the two directions of an edge were combined. (default: :obj:`"max"`)
+        repairs (tuple, optional): One phrase for each repair that was made. (default: none)
+    """
+    graph = graph.in_safe_range()
     # The result shares no memory with the input.
     prepared = PreparedGraph(
-        graph.edge_index, graph.edge_weight.clone(), graph.num_nodes, symmetrize=symmetrize, repairs=tuple(repairs)
+        graph.edge_index, graph.edge_weight.clone(), graph.num_nodes, symmetrize=symmetrize, repairs=repairs
     )
     _ = prepared.component  # before the part is made: it takes them over
     inside = prepared.degree > 0

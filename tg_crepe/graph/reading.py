@@ -60,7 +60,8 @@ def canonical_graph(
     if bool(empty.any()):
         notes.append(f"{int(empty.sum())} edge(s) of weight 0 dropped")
     keep = ~loops & ~empty
-    row, col, weight = row[keep], col[keep], weight[keep]
+    if not bool(keep.all()):  # a copy less of what is mostly in order
+        row, col, weight = row[keep], col[keep], weight[keep]
     if weight.numel() and float(weight.max()) * 2 > torch.finfo(weight.dtype).max / weight.numel():
         shift = math.ceil(math.log2(weight.numel())) + 2
         weight = (weight * 2.0**-shift).clamp(min=torch.finfo(weight.dtype).tiny)
@@ -80,8 +81,10 @@ def canonical_graph(
 
     combined = SYMMETRIZE[symmetrize](forward, backward)
     keep = combined > 0
-    edge_index = torch.stack([pair // stride, pair % stride])[:, keep]
-    return CanonicalGraph(edge_index, combined[keep], num_nodes), notes
+    if not bool(keep.all()):
+        pair, combined = pair[keep], combined[keep]
+    first = pair // stride
+    return CanonicalGraph(torch.stack([first, pair - first * stride]), combined, num_nodes), notes
 
 
 def _sum_repeats(key: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

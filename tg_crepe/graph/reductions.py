@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tg_crepe._optional import available
+from tg_crepe._threads import for_each_chunk
 from tg_crepe.graph.communicator import ALONE, Communicator
 
 #: Bits of a number that a round of :func:`shared_quantile` settles.
 _BITS = 8
+
+#: Products that one thread adds up at a time, whatever their number.
+_DOTS_PER_CHUNK = 1 << 18
 
 #: Numbers that are converted at a time.
 _SLICE = (1 << 15) - 1
@@ -59,6 +65,26 @@ def weighted_sum(mass: Tensor, x: Tensor, communicator: Communicator = ALONE) ->
     for m, part in _rows(mass, x, width=x.size(1)):
         total += (m.double().unsqueeze(1) * part.double()).sum(dim=0)
     return communicator.sum(total)
+
+
+def column_dots(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
+    r""":math:`\langle a^l, b^l \rangle` of every column of two matrices, of shape :obj:`[num_columns]` in double
+    precision."""
+    compiled = a.device.type == "cpu" and a.dtype == b.dtype and a.dtype.is_floating_point and available("numba")
+    if not compiled or not a.numel():
+        return communicator.sum((a * b).sum(dim=0, dtype=torch.float64))
+    from tg_crepe.graph.product_kernel import dot_columns
+
+    rows, columns = a.shape
+    step = max(1, _DOTS_PER_CHUNK // columns)
+    found = np.zeros((-(-rows // step), columns))
+    one, other = (x.detach().contiguous().view(-1).numpy() for x in (a, b))
+
+    def work(chunk: int) -> None:
+        dot_columns(chunk * step, min((chunk + 1) * step, rows), one, other, found[chunk])
+
+    for_each_chunk(work, len(found))
+    return communicator.sum(torch.from_numpy(found.sum(axis=0)))
 
 
 def safe_divide(x: Tensor | float, by: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:

@@ -3,8 +3,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from tg_crepe._optional import available
+from tg_crepe._threads import for_each_chunk
 
 if TYPE_CHECKING:
     from tg_crepe.graph.canonical import CanonicalGraph
@@ -27,6 +31,59 @@ def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
     return sparse_csr(rowptr, col, value.index_select(0, edge), (graph.num_nodes, graph.num_local))
 
 
+#: Entries of a matrix, times its columns, that one thread takes at a time: a call is hidden behind them.
+_WORK_PER_CHUNK = 1_000_000
+
+
+class RowMatrix:
+    """A sparse matrix that is multiplied with rows of numbers, by compiled code where there is some.
+
+    Every row is summed in the order of its entries, whoever holds the other rows and however many threads there are.
+
+    Args:
+        matrix (torch.Tensor): Sparse CSR, of shape :obj:`[num_rows, num_columns]`.
+    """
+
+    def __init__(self, matrix: Tensor) -> None:
+        self._matrix = matrix
+        self._compiled = (
+            matrix.device.type == "cpu" and matrix.dtype in (torch.float32, torch.float64) and available("numba")
+        )
+        if self._compiled:
+            parts = (matrix.crow_indices(), matrix.col_indices(), matrix.values())
+            self._rowptr, self._col, self._value = (part.numpy() for part in parts)
+            self._chunks: dict[int, list[int]] = {}
+
+    def addmm(self, add: Tensor | None, x: Tensor, beta: float, alpha: float, out: Tensor | None = None) -> Tensor:
+        r""":math:`\beta M + \alpha A X`, into ``out`` where it is given; of no ``add``, :math:`\alpha A X`."""
+        if out is None:
+            out = x.new_empty(self._matrix.size(0), *x.shape[1:])
+        if add is None:
+            add, beta = out, 0.0
+        if not out.numel():  # of no rows, a sparse product is none
+            return out
+        if not self._compiled or x.dtype != self._matrix.dtype:
+            if beta == 0.0 and alpha == 1.0:
+                return out.copy_(self._matrix @ x)
+            product = torch.addmm if x.dim() == 2 else torch.addmv
+            return product(add, self._matrix, x, beta=beta, alpha=alpha, out=out)
+        from tg_crepe.graph.product_kernel import product_rows
+
+        rows, width, number = out.size(0), x[:1].numel(), self._value.dtype.type
+        flat = x.detach().contiguous().view(-1).numpy()
+        there, here = (part.detach().contiguous().view(rows, width).numpy() for part in (add, out))
+        chunks = self._chunks.get(width) or self._chunks.setdefault(width, self._split(width))
+        arrays = (self._rowptr, self._col, self._value, flat, there, number(beta), number(alpha), here)
+        for_each_chunk(lambda k: product_rows(chunks[k], chunks[k + 1], *arrays), len(chunks) - 1)
+        return out
+
+    def _split(self, width: int) -> list[int]:
+        """Boundaries between rows with about the same number of entries."""
+        pieces = max(1, round(self._value.size * width / _WORK_PER_CHUNK))
+        inner = np.searchsorted(self._rowptr, np.linspace(0, self._value.size, pieces + 1)[1:-1])
+        return sorted({0, *inner.tolist(), self._rowptr.size - 1})
+
+
 class SharedMatrix:
     r"""A sparse matrix with the pattern of a graph, of which every process holds the rows of its own nodes.
 
@@ -46,30 +103,29 @@ class SharedMatrix:
         self._communicator, self._num_inner, self._num_halo = graph.communicator, graph.num_inner, graph.num_halo
         self._whole = graph.communicator.world_size == 1
         if self._whole:
-            self._inner = matrix
+            self._inner = RowMatrix(matrix)
             return
         rowptr, col, value = matrix.crow_indices(), matrix.col_indices(), matrix.values()
         first = self._num_inner
         slot = int(rowptr[first])
-        self._inner = sparse_csr(rowptr[: first + 1], col[:slot], value[:slot], (first, graph.num_nodes))
+        self._inner = RowMatrix(sparse_csr(rowptr[: first + 1], col[:slot], value[:slot], (first, graph.num_nodes)))
         # The own nodes that the other rows read, numbered anew, and the halo behind them.
         read = torch.zeros(graph.num_local, dtype=torch.bool, device=col.device)
         read[col[slot:].long()] = True
         read[graph.num_nodes :] = True
         self._near = read[: graph.num_nodes].nonzero().view(-1)
         place = (read.cumsum(0) - 1).to(col.dtype)
-        self._outer = sparse_csr(
+        outer = sparse_csr(
             rowptr[first:] - slot,
             place[col[slot:].long()],
             value[slot:],
             (graph.num_nodes - first, self._near.numel() + self._num_halo),
         )
+        self._outer = RowMatrix(outer)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """The product with ``x`` of shape :obj:`[num_nodes]` or :obj:`[num_nodes, num_columns]`."""
-        if self._whole:
-            return self._inner @ x
-        return self.addmm(torch.zeros_like(x), x, beta=0.0)
+        return self._multiply(None, x, 0.0, 1.0)
 
     def addmm(self, add: Tensor, x: Tensor, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
         r""":math:`\beta M + \alpha A X`, as :func:`torch.addmm`.
@@ -80,16 +136,17 @@ class SharedMatrix:
             beta (float, optional): :math:`\beta`. (default: :obj:`1.0`)
             alpha (float, optional): :math:`\alpha`. (default: :obj:`1.0`)
         """
-        product = torch.addmm if x.dim() == 2 else torch.addmv
+        return self._multiply(add, x, beta, alpha)
+
+    def _multiply(self, add: Tensor | None, x: Tensor, beta: float, alpha: float) -> Tensor:
         if self._whole:
-            return product(add, self._inner, x, beta=beta, alpha=alpha)
+            return self._inner.addmm(add, x, beta, alpha)
         around = x.new_empty(self._near.numel() + self._num_halo, *x.shape[1:])
         halo = self._communicator.exchange(x, around[self._near.numel() :])
         out, first = x.new_empty(x.shape), self._num_inner
-        if first:  # of no rows, a sparse product is none
-            product(add[:first], self._inner, x, beta=beta, alpha=alpha, out=out[:first])
+        before, after = (None, None) if add is None else (add[:first], add[first:])
+        self._inner.addmm(before, x, beta, alpha, out=out[:first])
         torch.index_select(x, 0, self._near, out=around[: self._near.numel()])
         halo.wait()
-        if first < x.size(0):
-            product(add[first:], self._outer, around, beta=beta, alpha=alpha, out=out[first:])
+        self._outer.addmm(after, around, beta, alpha, out=out[first:])
         return out

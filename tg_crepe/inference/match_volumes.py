@@ -9,6 +9,7 @@ from tg_crepe.graph.communicator import ALONE, Communicator
 from tg_crepe.graph.reductions import shared_quantile
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.transport import move_nodes, smooth_offsets
+from tg_crepe.typing import OptTensor
 
 #: Rounds over single classes at most, and the share of the nodes by which a class may be off without them. A small
 #: graph must be met to the node, which takes more rounds, and has time for them: so many nodes are looked at in any
@@ -43,29 +44,46 @@ def match_volumes(score: Tensor, task: LabelTask, volume: Tensor) -> tuple[Tenso
     Returns:
         The shifted scores in double precision, and by how many nodes the worst class misses its number.
     """
-    score, known, communicator = score.double(), task.sign != 0, task.graph.communicator
+    offset, missed = volume_offsets(score.double(), task, volume)
+    return score.double() + offset, missed
+
+
+def volume_offsets(score: Tensor, task: LabelTask, volume: Tensor, start: OptTensor = None) -> tuple[Tensor, int]:
+    r"""The shifts :math:`\mathbf{b}` of :func:`match_volumes`, up to a constant, for scores in double precision.
+
+    Args:
+        score (torch.Tensor): The scores, of shape :obj:`[num_nodes, num_classes]`.
+        task (LabelTask): The labels.
+        volume (torch.Tensor): :math:`\pi`, of shape :obj:`[num_classes]`.
+        start (torch.Tensor, optional): Shifts that suited scores much like these, of shape :obj:`[num_classes]`: where
+            the search begins changes no label, but how long it takes. (default: :obj:`None`, from quantiles)
+
+    Returns:
+        The shifts, of shape :obj:`[num_classes]`, and by how many nodes the worst class misses its number.
+    """
+    known, communicator = task.sign != 0, task.graph.communicator
     wanted = (volume * task.graph.total_nodes - task.positive_count).clamp(min=0)
     if task.multi_label:
         found = [
             _finding_offset(score[~known[:, column], column], wanted[column], communicator)
             for column in range(task.num_classes)
         ]
-        offset, missed = torch.stack([b for b, _ in found]), max(off for _, off in found)
-    else:
-        held, size = score[~task.labelled], int(communicator.sum((~task.labelled).sum()))
-        if communicator.world_size > 1 and size * task.num_classes <= _SHARED:
-            held, communicator = communicator.gather(held.view(-1))[0].view(size, task.num_classes), ALONE
-        offset, missed = _class_offsets(held.t().contiguous(), _whole_numbers(wanted, size), communicator)
-    return score + offset, missed
+        return torch.stack([b for b, _ in found]), max(off for _, off in found)
+    held, size = score[~task.labelled], int(communicator.sum((~task.labelled).sum()))
+    if communicator.world_size > 1 and size * task.num_classes <= _SHARED:
+        held, communicator = communicator.gather(held.view(-1))[0].view(size, task.num_classes), ALONE
+    return _class_offsets(held.t().contiguous(), _whole_numbers(wanted, size), communicator, start)
 
 
-def _class_offsets(score: Tensor, number: Tensor, communicator: Communicator) -> tuple[Tensor, int]:
+def _class_offsets(
+    score: Tensor, number: Tensor, communicator: Communicator, start: OptTensor = None
+) -> tuple[Tensor, int]:
     """Offsets of the classes for scores of shape ``[num_classes, num_nodes]``, and how far the worst class is off."""
     num_classes, num_nodes = score.size(0), int(number.sum())
     if num_nodes == 0:
         return score.new_zeros(num_classes), 0
-    # The start is each class's own quantile: scores of very different sizes would take many steps from zero.
-    start = -_thresholds(score.unbind(), number.tolist(), num_nodes, communicator)
+    if start is None:  # each class's own quantile: scores of very different sizes would take many steps from zero
+        start = -_thresholds(score.unbind(), number.tolist(), num_nodes, communicator)
     rounds = max(_ROUNDS, _LOOKS // num_nodes)
     # Classes without nodes are left out of the search: nothing holds their offsets from below.
     some = number > 0

@@ -6,12 +6,13 @@ from torch_geometric.data.datapipes import functional_transform
 from typing_extensions import Unpack
 
 from tg_crepe._checks import check_count, check_positive
-from tg_crepe.inference.match_volumes import match_volumes
+from tg_crepe.inference.match_volumes import volume_offsets
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.poisson import poisson_source, solve_poisson
 from tg_crepe.solvers.trace import Status, Trace
+from tg_crepe.typing import OptTensor
 
 
 @functional_transform("poisson_mbo")
@@ -63,14 +64,18 @@ class PoissonMBO(EnergyModel):
         push = self.fidelity * 2.0**graph.unit_exponent * poisson_source(task).to(task.sign.dtype)
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
         keep, push = 1 - step * degree, step * push  # u − δ (L u − μ b) = (1 − δ d) u + δ W u + δ μ b
-        score, _ = match_volumes(solve_poisson(task).score, task, volume)
-        state, trace = threshold(score, task), Trace()
+        score = solve_poisson(task).score.double()
+        offset, _ = volume_offsets(score, task, volume)
+        state, trace = threshold(score + offset, task), Trace()
+        start: OptTensor = None  # the sizes of these scores are others than those of the next ones
         status: Status = "step_limit"
         for number in range(1, self.max_steps + 1):
             u = state
             for _ in range(self.inner_steps):
                 u = graph.add_product(torch.addcmul(push, keep, u), u, step)
-            score, missed = match_volumes(u, task, volume)
+            score = u.double()
+            start, missed = volume_offsets(score, task, volume, start)  # from one threshold to the next little moves
+            score = score + start
             before, state = state, threshold(score, task)
             changed = int(communicator.sum((state != before).any(dim=1).sum()))
             trace.append(step=number, changed=changed, missed=missed)

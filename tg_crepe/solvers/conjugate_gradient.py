@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tg_crepe._checks import check_count, check_positive
 from tg_crepe.graph.communicator import ALONE, Communicator
+from tg_crepe.graph.reductions import column_dots
 from tg_crepe.solvers.trace import Status, Trace
 from tg_crepe.typing import OptTensor
 
@@ -73,20 +74,15 @@ def conjugate_gradient(
             return r
         return r / (diagonal.unsqueeze(-1) if diagonal.dim() == 1 else diagonal)
 
-    def dot(a: Tensor, b: Tensor) -> Tensor:
-        if a.size(1) <= 16:  # a small product of thin matrices needs no temporary of their size
-            return (a.t() @ b).diagonal().double()
-        return (a * b).sum(dim=0, dtype=torch.float64)
-
     def squares(r: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """⟨r, h⟩ and ‖r‖² of every column over all processes."""
         if diagonal is not None:
-            both = communicator.sums(dot(r, h), dot(r, r))
+            both = communicator.sums(column_dots(r, h), column_dots(r, r))
             return both[0], both[1]
-        square = communicator.sum(dot(r, r))
+        square = column_dots(r, r, communicator)
         return square, square
 
-    size = communicator.sum(dot(rhs, rhs)).sqrt()
+    size = column_dots(rhs, rhs, communicator).sqrt()
     x = torch.zeros_like(rhs) if x0 is None else x0 * (size > 0)
     r = rhs.clone() if x0 is None else rhs - operator(x)
     safe_size = torch.where(size > 0, size, torch.ones_like(size))
@@ -98,7 +94,7 @@ def conjugate_gradient(
     active = residual > tol
     while bool(active.any()) and iterations < max_iterations:
         ap = operator(p)
-        curvature = communicator.sum(dot(p, ap))
+        curvature = column_dots(p, ap, communicator)
         step = torch.where(active & (curvature > 0), rho / torch.where(curvature > 0, curvature, 1.0), 0.0)
         x.addcmul_(p, step.to(x.dtype))
         r.addcmul_(ap, step.to(x.dtype), value=-1)

@@ -14,6 +14,7 @@ from tg_crepe._checks import check_choice, check_finite_rows, check_homogeneous,
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.join import GivenGraph, read_graphs, weighted_sum
 from tg_crepe.graph.knn import knn_graph
+from tg_crepe.graph.prepare import prepare_canonical
 from tg_crepe.inference.labels import read_labels
 from tg_crepe.inference.out_of_fold import deal_folds, out_of_fold
 from tg_crepe.inference.shares import choose_shares
@@ -122,7 +123,8 @@ class GraphTrainer:
                 callback.on_train_begin(self)  # type: ignore[arg-type]
                 stack.push(lambda kind, error, trace, end=callback.on_train_end: end(self, error))
             share, graph = self._join()
-            graphs, pseudo = [graph] * len(self._masks), None
+            prepared: CanonicalGraph = prepare_canonical(graph)  # every round and every run asks it
+            graphs, pseudo = [prepared] * len(self._masks), None
             # Where nothing can judge it, a network that learns what it has helped to say drifts to one class.
             for _ in range(self.config.rounds if self._parts else 1):
                 self.epoch += 1

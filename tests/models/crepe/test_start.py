@@ -8,7 +8,7 @@ from helpers import dense_adjacency, random_graph
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.models.crepe.recipe import Recipe
-from tg_crepe.models.crepe.start import centre, diffused_start, make_start
+from tg_crepe.models.crepe.start import _affinity, _whole_power, centre, diffused_start, make_start
 from tg_crepe.models.crepe.volumes import VolumePosterior
 
 TOL = Recipe().start_tol
@@ -129,3 +129,34 @@ def test_centred_functions_satisfy_what_the_propositions_ask_of_a_start():
     assert float(u.sum(dim=1).abs().max()) <= 1e-12
     assert float((task.graph.degree @ u).abs().max()) <= 1e-10
     assert float((task.graph.degree @ centre(prob, task.graph, multi_label=True)).abs().max()) <= 1e-10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_affinity_is_the_bhattacharyya_coefficient_with_and_without_compiled_code(multi_label, dtype, monkeypatch):
+    graph, generator = random_graph(5, num_nodes=30), torch.Generator().manual_seed(0)
+    prob = torch.rand(30, 11, generator=generator, dtype=dtype)
+    prob = prob if multi_label else prob / prob.sum(dim=1, keepdim=True)
+    one, other = prob[graph.edge_index].double()
+    expected = (one * other).sqrt().sum(dim=1)
+    if multi_label:
+        expected = (expected + ((1 - one) * (1 - other)).sqrt().sum(dim=1)) / 11
+    monkeypatch.setattr("tg_crepe.models.crepe.start._EDGES_AT_A_TIME", 17)
+    for compiled in (True, False):
+        monkeypatch.setattr("tg_crepe.models.crepe.start.available", lambda name, compiled=compiled: compiled)
+        found = _affinity(prob, graph.edge_index, multi_label)
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4, 5, 7, 8, 12])
+def test_powers_are_products_and_the_same_on_one_and_two_threads(exponent):
+    x = torch.rand(70_013, generator=torch.Generator().manual_seed(0)).clamp(min=1e-3)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(_whole_power(x, exponent))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+    torch.testing.assert_close(found[0].double(), x.double() ** exponent, rtol=exponent * 1e-7, atol=0)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from tg_crepe._optional import available
+from tg_crepe._threads import for_each_chunk
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.inference.evidence import evidence_source
@@ -16,6 +18,9 @@ from tg_crepe.models.crepe.volumes import VolumePosterior
 from tg_crepe.solvers.resolvent import resolvent
 from tg_crepe.solvers.trace import Status
 from tg_crepe.typing import OptTensor
+
+#: Edges whose affinity is computed at a time.
+_EDGES_AT_A_TIME = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -114,15 +119,31 @@ def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
         return task.graph
     soft = task.graph.communicator.halo(prob.to(task.graph.edge_weight.dtype))
     affinity = _affinity(soft, task.graph.edge_index, task.multi_label).clamp(recipe.affinity_floor, 1)
-    return task.graph.with_weight(task.graph.edge_weight * affinity**recipe.affinity_power)
+    return task.graph.with_weight(task.graph.edge_weight * _whole_power(affinity, recipe.affinity_power))
+
+
+def _whole_power(x: Tensor, exponent: int) -> Tensor:
+    """Products alone: torch's power rounds the last numbers of a thread's share in another way than those before."""
+    half = x if exponent < 2 else _whole_power(x, exponent // 2)
+    square = half if exponent < 2 else half * half
+    return square * x if exponent % 2 and exponent > 1 else square
 
 
 def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
     """The Bhattacharyya coefficient of the soft labels at the two ends of every edge; of findings, their mean."""
     root = prob.sqrt() if not multi_label else torch.cat([prob.sqrt(), (1 - prob).sqrt()], dim=1)
-    # A slice of the edges at a time: all of them would be larger than the dual of the flow.
-    found = [torch.linalg.vecdot(root[first], root[second]) for first, second in edge_index.split(1 << 17, dim=1)]
-    return torch.cat(found) / (prob.size(1) if multi_label else 1)
+    first, second = edge_index
+    if root.device.type == "cpu" and available("numba"):
+        from tg_crepe.models.crepe.affinity_kernel import add_affinity
+
+        found = root.new_empty(first.numel())
+        arrays = [x.contiguous().numpy() for x in (first, second, root, found)]
+        bounds = [*range(0, first.numel(), _EDGES_AT_A_TIME), first.numel()]
+        for_each_chunk(lambda k: add_affinity(bounds[k], bounds[k + 1], *arrays), len(bounds) - 1)
+    else:  # a slice at a time: all of them would be larger than the dual of the flow
+        parts = edge_index.split(_EDGES_AT_A_TIME, dim=1)
+        found = torch.cat([torch.linalg.vecdot(root[one], root[other]) for one, other in parts])
+    return found / (prob.size(1) if multi_label else 1)
 
 
 def centre(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tensor:

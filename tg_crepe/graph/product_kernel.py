@@ -1,0 +1,144 @@
+"""Products of a sparse matrix with rows of any number of columns, as explicit vector code.
+
+Libraries take the columns of a row in a loop of unknown length; here up to 32 of them stay in registers while the
+entries of a matrix row go by, so that ten columns take four fifths of the time and forty half of it. The last register
+of a row may overlap the one before it: what both hold is computed twice, with the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_INT = ir.IntType(64)
+
+#: Numbers in a register (of single precision; LLVM takes two for double), and the columns that stay in registers.
+_LANES, _BLOCK = 8, 32
+
+
+def _row_sum(lanes: int, registers: int) -> Any:
+    """An intrinsic for ``total[begin:stop] ← Σ_e w_e x[col_e, begin:stop]`` with that many registers of that length."""
+
+    @intrinsic
+    def row_sum(typingctx, x, col, weight, first, last, width, begin, stop, total):  # type: ignore[no-untyped-def]
+        signature = types.void(x, col, weight, first, last, width, begin, stop, total)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = {
+                name: context.make_array(kind)(context, builder, value).data
+                for name, kind, value in zip(["x", "col", "weight"], signature.args[:3], args[:3], strict=True)
+            }
+            sums = context.make_array(signature.args[8])(context, builder, args[8]).data
+            number, bits = context.get_value_type(x.dtype), x.dtype.bitwidth
+            vector = ir.VectorType(number, lanes)
+            first, last, width, begin, stop = args[3:8]
+
+            def address(array: Any, place: Any) -> Any:
+                return builder.bitcast(builder.gep(array, [place]), vector.as_pointer())
+
+            offsets = [builder.add(begin, ir.Constant(_INT, lanes * k)) for k in range(registers - 1)]
+            offsets.append(builder.sub(stop, ir.Constant(_INT, lanes)))
+            spread = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            fma = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{bits}"
+            )
+            entry = builder.block
+            head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
+            builder.branch(head)
+            builder.position_at_end(head)
+            edge = builder.phi(_INT)
+            edge.add_incoming(first, entry)
+            held = [builder.phi(vector) for _ in offsets]
+            for value in held:
+                value.add_incoming(ir.Constant(vector, [0.0] * lanes), entry)
+            builder.cbranch(builder.icmp_signed("<", edge, last), body, done)
+
+            builder.position_at_end(body)
+            other = builder.load(builder.gep(pointer["col"], [edge]))
+            if other.type != _INT:
+                other = builder.sext(other, _INT)
+            start = builder.mul(other, width)
+            entry_weight = builder.load(builder.gep(pointer["weight"], [edge]))
+            empty = ir.Constant(vector, ir.Undefined)
+            one = builder.insert_element(empty, entry_weight, ir.Constant(ir.IntType(32), 0))
+            w = builder.shuffle_vector(one, empty, spread)
+            for value, offset in zip(held, offsets, strict=True):
+                here = builder.load(address(pointer["x"], builder.add(start, offset)), align=bits // 8)
+                value.add_incoming(builder.call(fma, [w, here, value]), body)
+            edge.add_incoming(builder.add(edge, ir.Constant(_INT, 1)), body)
+            builder.branch(head)
+
+            builder.position_at_end(done)
+            for value, offset in zip(held, offsets, strict=True):
+                builder.store(value, address(sums, offset), align=bits // 8)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return row_sum
+
+
+_ONE, _TWO, _THREE, _FOUR = (_row_sum(_LANES, registers) for registers in (1, 2, 3, 4))
+_HALF, _TWO_HALVES, _QUARTER, _TWO_QUARTERS, _SINGLE = (
+    _row_sum(lanes, registers) for lanes, registers in ((4, 1), (4, 2), (2, 1), (2, 2), (1, 1))
+)
+
+
+@njit(nogil=True, cache=True, fastmath={"nsz", "contract"}, error_model="numpy")
+def product_rows(first, last, ptr, col, weight, x, add, beta, alpha, out):  # type: ignore[no-untyped-def]
+    """Writes β M + α A X to the rows ``first`` to ``last`` of ``out`` [n, L]; ``x`` is flat, ``add`` is M [n, L], which
+    is not read where β is zero and may be ``out`` itself."""
+    width = out.shape[1]
+    here = np.empty(width, dtype=x.dtype)
+    for i in range(first, last):
+        start, end = np.int64(ptr[i]), np.int64(ptr[i + 1])
+        for begin in range(0, width, _BLOCK):
+            stop = min(begin + _BLOCK, width)
+            if stop - begin > 3 * _LANES:
+                _FOUR(x, col, weight, start, end, width, begin, stop, here)
+            elif stop - begin > 2 * _LANES:
+                _THREE(x, col, weight, start, end, width, begin, stop, here)
+            elif stop - begin > _LANES:
+                _TWO(x, col, weight, start, end, width, begin, stop, here)
+            elif stop >= _LANES:  # the last columns of a long row, with some before them
+                _ONE(x, col, weight, start, end, width, begin, stop, here)
+            elif stop > 4:
+                _TWO_HALVES(x, col, weight, start, end, width, begin, stop, here)
+            elif stop == 4:
+                _HALF(x, col, weight, start, end, width, begin, stop, here)
+            elif stop == 3:
+                _TWO_QUARTERS(x, col, weight, start, end, width, begin, stop, here)
+            elif stop == 2:
+                _QUARTER(x, col, weight, start, end, width, begin, stop, here)
+            else:
+                _SINGLE(x, col, weight, start, end, width, begin, stop, here)
+        if beta == 0:
+            for c in range(width):
+                out[i, c] = alpha * here[c]
+        else:
+            for c in range(width):
+                out[i, c] = alpha * here[c] + beta * add[i, c]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def dot_columns(first, last, a, b, total):  # type: ignore[no-untyped-def]
+    """Adds Σ_i a_i^l b_i^l over the rows ``first`` to ``last`` to ``total`` [L], in double precision; ``a`` and ``b``
+    are flat. Eight rows at a time: a whole number of registers whatever their width is."""
+    width = total.shape[0]
+    held = np.zeros(8 * width)
+    group = first
+    while group + 8 <= last:
+        start = group * width
+        for k in range(8 * width):
+            held[k] += np.float64(a[start + k]) * np.float64(b[start + k])
+        group += 8
+    for k in range(8 * width):
+        total[k % width] += held[k]
+    for i in range(group, last):
+        for c in range(width):
+            total[c] += np.float64(a[i * width + c]) * np.float64(b[i * width + c])
