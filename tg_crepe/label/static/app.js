@@ -1,7 +1,7 @@
 // The page: which view is open, which key does what, what is new.
 import { Refused, get, post, unsaved, watchSaving } from "./api.js";
 import * as classesView from "./classes.js";
-import { $, classOfKey, classes, per, say, shared } from "./common.js";
+import { $, classOfKey, classes, complain, per, shared } from "./common.js";
 import * as grid from "./grid.js";
 import * as map from "./map.js";
 import * as one from "./one.js";
@@ -70,7 +70,7 @@ async function lookAgain(item) {
   $("item").focus();
 }
 
-function undo() { one.undo().catch((error) => say(error.message)); }
+function undo() { one.undo().catch(complain); }
 const keys = {
   s: () => view === "one" && one.skip(), u: () => view === "one" && one.unsure(), z: undo,
   "?": () => $("keys").showModal(), "+": () => { openView("one", false); $("new-name").focus(); },
@@ -121,6 +121,9 @@ $("sort").addEventListener("click", async () => {
     $("sort-note").textContent = `${links} links in ${folder}`;
   } catch (error) { $("sort-note").textContent = error.message; }
 });
+
+// An answer that the server has not confirmed is not given up without a word.
+window.addEventListener("beforeunload", (event) => { if (unsaved()) event.preventDefault(); });
 
 const events = new EventSource("/api/events");
 events.addEventListener("message", (event) => {
