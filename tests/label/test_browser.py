@@ -283,6 +283,39 @@ def test_two_tabs_share_the_work_and_a_reload_loses_nothing(running, visit):
     assert sorted(np.flatnonzero(labels >= 0)) == sorted({*one, *other})
 
 
+def test_a_class_that_is_called_3_has_the_key_3_and_what_is_refused_is_told(tmp_path, browser):
+    running = Running(tmp_path, classes="3,cat,1", count=12)
+    page = browser.new_page()  # not by visit: Chromium writes on its console that something was refused
+    page.goto(running.address)
+    page.locator("#item img").wait_for()
+    choices = page.locator("#choices button")
+    assert [text.split()[-1] for text in choices.all_text_contents()] == ["3", "2", "1", "N"]
+    page.locator("#new-name").fill(" CAT ")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_have_text("a class is called 'CAT' already")
+    assert page.locator("#new-name").input_value() == " CAT "
+    page.locator("#new-name").fill("dog")
+    page.keyboard.press("Enter")
+    expect(choices).to_have_count(5)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/next" in request.url else None)
+    for key in (*"3" * 10, "4", "1"):
+        expect(page.locator("#item-name")).to_have_text(ITEM)
+        before = page.locator("#item-name").text_content()
+        page.keyboard.press(key)
+        expect(page.locator("#item-name")).not_to_have_text(before)
+    expect(page.locator("#item .empty")).to_have_text("every item has an answer")
+    saved(page)
+    page.wait_for_timeout(1000)
+    before = len(asked)
+    page.wait_for_timeout(1000)
+    assert len(asked) - before < 3, "a page with nothing left to ask does not ask without end"
+    page.close()
+    book = running.book()
+    assert sorted(book.name(int(number)) for number in book.labels(12)) == ["1", *10 * ["3"], "dog"]
+    assert running.stop() == 0
+
+
 @pytest.mark.skipif(axe_script() is None, reason="no axe-playwright-python, extra 'test'")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_all_views_fit_the_screen_and_axe_finds_nothing(running, visit, width, scheme):

@@ -93,9 +93,7 @@ def test_a_table_of_labels_is_taken_over(labelled, tmp_path):
     assert import_labels(session, path) == 2
     assert session.book.name(session.book.answers[11].class_id) == "violet"
     path.write_text("id,label\nitem-010.png,blue\nelsewhere.png,blue\n")
-    with pytest.raises(
-        ValueError, match=r"1 of its ids are not among the items, the first is 'elsewhere.png'"
-    ):
+    with pytest.raises(ValueError, match=r"1 of its ids are not among the items, the first is 'elsewhere.png'"):
         import_labels(session, path)
 
 

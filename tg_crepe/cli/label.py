@@ -160,9 +160,7 @@ def _read_beside(source: Path, column: str | None) -> Features:
     from tg_crepe.embed.table import TABLES
 
     if column is None or source.suffix.lower() not in TABLES:
-        raise typer.BadParameter(
-            "a table of features that shows a column needs its name", param_hint="'--text'"
-        )
+        raise typer.BadParameter("a table of features that shows a column needs its name", param_hint="'--text'")
     return read_features(source, leave_out=column)
 
 

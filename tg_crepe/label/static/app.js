@@ -33,10 +33,11 @@ async function refresh() {
 
 function status(error = null) {
   const line = $("status"), count = unsaved(), state = shared.state;
-  line.classList.toggle("bad", !!error);
+  line.classList.toggle("bad", !!error || (!count && !!shared.refused));
   if (error instanceof Refused) line.textContent = error.message;
   else if (error) line.textContent = `not saved: ${count} (the server does not answer, trying again)`;
   else if (count) line.textContent = `saving ${count} …`;
+  else if (shared.refused) line.textContent = shared.refused;
   else if (state && state.problem) line.textContent = `solve failed: ${state.problem}`;
   else if (state) line.textContent = state.behind > 0 && classes().filter((c) => c.labels).length > 1 ? `saved · solving, ${state.behind} to come in` : "saved";
 }
@@ -121,6 +122,8 @@ $("sort").addEventListener("click", async () => {
     $("sort-note").textContent = `${links} links in ${folder}`;
   } catch (error) { $("sort-note").textContent = error.message; }
 });
+
+for (const kind of ["keydown", "pointerdown"]) document.addEventListener(kind, () => { shared.refused = ""; }, true);
 
 // An answer that the server has not confirmed is not given up without a word.
 window.addEventListener("beforeunload", (event) => { if (unsaved()) event.preventDefault(); });

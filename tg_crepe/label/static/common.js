@@ -1,5 +1,5 @@
 // What all views share: the state, the keys of the classes, small pictures of items.
-export const shared = { state: null, item: null };
+export const shared = { state: null, item: null, refused: "" };
 export const $ = (id) => document.getElementById(id);
 export const palette = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"];
 export const NONE = 0;
@@ -65,9 +65,10 @@ export function choiceButton(one, choose) {
 
 export function say(text) { $("spoken").textContent = text; }
 
-// Something was refused: that is to be seen, not only heard.
+// Something was refused: that is to be seen, not only heard, until something else is done.
 export function complain(error) {
   say(error.message);
+  shared.refused = error.message;
   $("status").textContent = error.message;
   $("status").classList.add("bad");
 }
