@@ -99,14 +99,14 @@ def doubt_value(doubt: Tensor, candidate: Tensor, counts: Tensor) -> Tensor:
     r"""What the variance of unlabelled nodes counts:
 
     .. math::
-        \text{value}_j = \hat d_j + \frac{1}{n'} \sum_k \hat d_k, \qquad \hat d_j = g + (1 - g)\, \text{doubt}_j,
-        \qquad g = \frac{f_1 + 1}{n + 1},
+        \text{value}_j = (1 - m)\, \hat d_j + m^2, \qquad \hat d_j = g + (1 - g)\, \text{doubt}_j, \qquad
+        m = \frac{1}{n'} \sum_k \hat d_k, \qquad g = \frac{f_1 + 1}{n + 1},
 
     where the mean is over the :math:`n'` unlabelled nodes, :math:`n` is the number of labels and :math:`f_1` that of
     the classes with one label. A model does not doubt what it has never seen: :math:`g` is the share of nodes whose
-    class has no label yet as Good and Turing estimate it, with a label to come that is new. The mean keeps the choice
-    from running after the doubt where there is much of it, since much of it no label removes: then all nodes count
-    alike, as in V-optimality. Where little is in doubt, that little counts.
+    class has no label yet as Good and Turing estimate it, with a label to come that is new. Of the whole value,
+    :math:`n' m`, the share :math:`m` is spread equally and the rest by doubt: the more doubt there is, the less it says
+    where to ask. So it is V-optimality at first, and little doubt is asked for where it is.
 
     Args:
         doubt (torch.Tensor): Between 0 and 1, of shape :obj:`[num_nodes]`.
@@ -115,7 +115,8 @@ def doubt_value(doubt: Tensor, candidate: Tensor, counts: Tensor) -> Tensor:
     """
     unseen = (int((counts == 1).sum()) + 1) / (int(counts.sum()) + 1)
     known = unseen + (1 - unseen) * doubt.double()
-    return (known + known[candidate].mean()).where(candidate, 0.0)
+    mean = known[candidate].mean()
+    return ((1 - mean) * known + mean.square()).where(candidate, 0.0)
 
 
 def _known(covariance: Tensor, mode: Tensor) -> Tensor:
