@@ -26,7 +26,8 @@ async function refresh() {
   $("fact-error").textContent = state.error ? per(state.error[0], state.error[0] < 0.1 ? 1 : 0) : "–";
   $("fact-range").textContent = state.error ? `wrong, to expect (${per(state.error[1])} to ${per(state.error[2])})` : "wrong, to expect";
   $("act-undo").disabled = !state.canUndo;
-  one.describe();
+  if (shared.item) one.describe();
+  else one.show(null);
   status();
   if (view === "progress") progress.open();
 }
