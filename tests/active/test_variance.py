@@ -56,12 +56,32 @@ def test_the_first_choices_are_in_different_clusters(rule):
     assert sorted((chosen % 3).tolist()) == [0, 1, 2]
 
 
-def test_doubt_counts_more_the_more_labels_there_are():
-    doubt = torch.tensor([0.0, 1.0])
-    ratios = [float(value[1] / value[0]) for value in (doubt_value(doubt, n) for n in (0, 10, 100))]
+def test_with_no_label_and_with_equal_doubt_the_value_is_that_of_v_optimality():
+    everywhere = torch.ones(7, dtype=torch.bool)
+    assert doubt_value(torch.rand(7), everywhere, torch.tensor([], dtype=torch.long)).unique().tolist() == [1.0]
+    assert len(doubt_value(torch.full((7,), 0.3), everywhere, torch.tensor([4, 1])).unique()) == 1
+
+
+def test_doubt_counts_more_the_less_of_it_there_is_and_the_more_classes_were_seen_again():
+    everywhere = torch.ones(100, dtype=torch.bool)
+
+    def ratio(doubtful, counts):
+        value = doubt_value((torch.arange(100) < doubtful).double(), everywhere, torch.tensor(counts))
+        return float(value[0] / value[-1])
+
+    assert ratio(90, [100, 100]) < 2 < 20 < ratio(2, [100, 100])
+    ratios = [ratio(2, counts) for counts in ([1, 1, 1], [3, 1, 1], [3, 3, 1], [10, 10, 10])]
     assert ratios == sorted(ratios)
-    assert ratios[0] < 2
-    assert ratios[-1] > 10
+    assert ratios[0] == 1
+
+
+def test_nodes_with_a_label_are_in_no_mean_and_count_nothing():
+    doubt, candidate = torch.tensor([0.5, 0.1, 0.9]), torch.tensor([True, False, True])
+    value = doubt_value(doubt, candidate, torch.tensor([2, 3]))
+    first, last = (1 / 6 + 5 / 6 * one for one in (0.5, 0.9))
+    mean = (first + last) / 2
+    assert value.tolist() == pytest.approx([(1 - mean) * first + mean**2, 0.0, (1 - mean) * last + mean**2])
+    assert value.sum() == pytest.approx(2 * mean), "the value is shared out, none is added"
 
 
 def test_a_node_without_an_edge_is_never_chosen_before_the_others():
@@ -80,6 +100,6 @@ def test_the_strategy_of_label_next_is_this_rule_and_a_prepared_graph_keeps_its_
     prob = torch.rand(80, 3, generator=generator).softmax(dim=1)
     labelled = torch.arange(80) < 5
     found = label_next(prob, labelled, graph, n=4, strategy="variance")
-    value = doubt_value(uncertainty(prob, False), 5).where(~labelled, 0.0)
+    value = doubt_value(uncertainty(prob, False), ~labelled, prob[:5].argmax(dim=1).bincount())
     assert VarianceReduction.of_graph(graph) is VarianceReduction.of_graph(graph)
     assert torch.equal(found, VarianceReduction.of_graph(graph).choose(value, range(5), ~labelled, 4))

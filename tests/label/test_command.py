@@ -34,6 +34,18 @@ def test_labels_go_in_and_all_of_them_come_out_without_a_page(here, capsys):
     assert (here / "again.csv").read_text() == (here / "all.csv").read_text()
 
 
+def test_a_column_of_the_features_is_shown(here):
+    x, truth = clouds()
+    names = ",".join(f"x{number}" for number in range(x.shape[1]))
+    rows = [f"r{i},{','.join(map(str, row))},text {i} of {truth[i]}\n" for i, row in enumerate(x)]
+    (here / "table.csv").write_text(f"id,{names},title\n" + "".join(rows))
+    line = "label table.csv --show table.csv --text title --project p --classes a,b --export x.csv"
+    assert run(line.split()) == 0
+    project = Project.open(here / "p")
+    assert np.allclose(project.x, x)
+    assert project.open_items().text(4) == f"text 4 of {truth[4]}"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -42,6 +54,7 @@ def test_labels_go_in_and_all_of_them_come_out_without_a_page(here, capsys):
         ("label features.npz --show labels.csv --text id --classes a,,b --export x.csv", "a name is blank"),
         ("label features.npz --classes a,A --export x.csv", "is called 'A' already"),
         ("label features.npz --labels nowhere.csv --export x.csv", "the file of labels 'nowhere.csv' is missing"),
+        ("label labels.csv --show labels.csv --export x.csv", "needs its name"),
         ("label features.npz --export x.xls", "must end in"),
         ("label features.npz --project images", "is not empty and no project"),
         ("label features.npz -k 0", "Invalid value for '-k'"),

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("PIL", reason="images need the extra 'label'")
 from tg_crepe.label import Session
 from tg_crepe.label.exports import export, export_folder
 from tg_crepe.label.imports import import_labels
+from tg_crepe.warnings import GraphWarning
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def test_a_table_of_labels_is_taken_over(labelled, tmp_path):
     assert import_labels(session, path) == 2
     assert session.book.name(session.book.answers[11].class_id) == "violet"
     path.write_text("id,label\nitem-010.png,blue\nelsewhere.png,blue\n")
-    with pytest.raises(ValueError, match=r"1 of its ids are no items of the project, the first is 'elsewhere.png'"):
+    with pytest.raises(ValueError, match=r"1 of its ids are not among the items, the first is 'elsewhere.png'"):
         import_labels(session, path)
 
 
@@ -109,6 +111,24 @@ def test_wrong_exports_of_label_studio_are_clear_errors(labelled, tmp_path, text
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         import_labels(labelled[0], path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_a_slip_in_the_name_of_a_class_is_an_error_and_nothing_is_written(labelled, tmp_path, ending):
+    session, path = labelled[0], tmp_path / f"labels.{ending}"
+    names = dict.fromkeys(session.project.ids[20:40], "zebra") | {session.project.ids[40]: "zebar"}
+    if ending == "csv":
+        path.write_text("id;label\n" + "".join(f"{name}; {label}\n" for name, label in names.items()))
+    else:
+        path.write_text(json.dumps([{"id": name, "label": label} for name, label in names.items()]))
+    before = session.book.last
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphWarning)  # of the spaces in the table
+        with pytest.raises(ValueError, match=r"the class 'zebar' \(1 label\(s\)\) looks like 'zebra' \(20\)"):
+            import_labels(session, path)
+        assert session.book.last == before
+        session.add_classes("meant-so", ["zebar"])
+        assert import_labels(session, path) == 21
 
 
 def test_images_are_sorted_into_folders_that_stay_inside(labelled, tmp_path):

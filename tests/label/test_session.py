@@ -4,8 +4,10 @@ from label_projects import answer_truly, make_project, solve_now
 
 from tg_crepe.label import Project, Session
 from tg_crepe.label.choose import Chooser
+from tg_crepe.label.memory import give_back
 from tg_crepe.label.project import check_free
 from tg_crepe.label.solve import Outdated, solve_book
+from tg_crepe.label.worker import Worker
 
 
 @pytest.fixture
@@ -84,6 +86,16 @@ def test_a_solve_whose_labels_are_taken_back_is_ended_and_dropped(opened):
     assert session.solved is None
     with pytest.raises(Outdated):
         solve_book(book, session.project.x, session.project.prepared, wanted)
+
+
+def test_the_worker_gives_the_memory_of_a_solve_back(opened, monkeypatch):
+    session, truth = opened
+    answer_truly(session, truth, [0, 1, 2])
+    given_back: list[int] = []
+    monkeypatch.setattr("tg_crepe.label.worker.give_back", lambda: given_back.append(session.solved.labels))
+    Worker(session)._solve(*session.to_solve())
+    assert given_back == [3]
+    give_back()  # any number of times, on any system
 
 
 def test_two_tabs_are_asked_for_different_items(opened):

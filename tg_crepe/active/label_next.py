@@ -73,9 +73,11 @@ def label_next(
     if strategy == "ratio":
         return _largest(ratio_change(prob, graph, multi_label), candidate, n)
     if strategy == "variance":
-        value = doubt_value(uncertainty(prob, multi_label), int((~candidate).sum()))
-        labelled_nodes = (~candidate).nonzero().view(-1).tolist()
-        return VarianceReduction.of_graph(graph).choose(value.where(candidate, 0.0), labelled_nodes, candidate, n)
+        known = (~candidate).nonzero().view(-1)
+        # A label tells of all findings at once: with them there is no class that has none.
+        counts = torch.tensor([len(known)]) if multi_label else prob[known].argmax(dim=1).bincount()
+        value = doubt_value(uncertainty(prob, multi_label), candidate, counts)
+        return VarianceReduction.of_graph(graph).choose(value, known.tolist(), candidate, n)
     doubt = uncertainty(prob, multi_label).where(candidate, 0.0)
     return choose_covering(doubt, graph, candidate, n)
 

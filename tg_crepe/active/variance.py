@@ -12,9 +12,6 @@ from tg_crepe.graph.spectrum import smallest_eigenpairs
 #: Modes of the graph that are looked at, and the variance of a label's own noise.
 MODES, _NOISE = 100, 0.01
 
-#: What a node without doubt counts, and the labels after which the doubt of a model counts more than that nobody knows.
-_FLOOR, _EARLY = 0.05, 10
-
 #: Nodes among which the choice goes on after the first: those that were best before it.
 _SHORTLIST = 4000
 
@@ -33,7 +30,7 @@ class VarianceReduction:
         M = V^\top \operatorname{diag}(\text{value}) V .
 
     With the value one it is V-optimality (`Ji and Han 2012 <https://proceedings.mlr.press/v22/ji12.html>`_), which
-    looks at no label; :func:`doubt_value` makes it leave alone what is certain already.
+    looks at no label; :func:`doubt_value` goes on from there to what is in doubt.
 
     Args:
         values (torch.Tensor): The eigenvalues, of shape :obj:`[num_modes]`.
@@ -98,19 +95,28 @@ class VarianceReduction:
         return torch.tensor(chosen, dtype=torch.long, device=candidate.device)
 
 
-def doubt_value(doubt: Tensor, num_labels: int) -> Tensor:
-    r"""What the variance of nodes counts, from their doubt and the number of labels :math:`n` that it comes from:
+def doubt_value(doubt: Tensor, candidate: Tensor, counts: Tensor) -> Tensor:
+    r"""What the variance of unlabelled nodes counts:
 
     .. math::
-        \text{doubt} + \frac{1}{20} + \frac{1}{1 + (n / 10)^2} .
+        \text{value}_j = (1 - m)\, \hat d_j + m^2, \qquad \hat d_j = g + (1 - g)\, \text{doubt}_j, \qquad
+        m = \frac{1}{n'} \sum_k \hat d_k, \qquad g = \frac{f_1 + 1}{n + 1},
 
-    With few labels all nodes count, since a model that has not seen a class does not doubt it.
+    where the mean is over the :math:`n'` unlabelled nodes, :math:`n` is the number of labels and :math:`f_1` that of
+    the classes with one label. A model does not doubt what it has never seen: :math:`g` is the share of nodes whose
+    class has no label yet as Good and Turing estimate it, with a label to come that is new. Of the whole value,
+    :math:`n' m`, the share :math:`m` is spread equally and the rest by doubt: the more doubt there is, the less it says
+    where to ask. So it is V-optimality at first, and little doubt is asked for where it is.
 
     Args:
         doubt (torch.Tensor): Between 0 and 1, of shape :obj:`[num_nodes]`.
-        num_labels (int): :math:`n`.
+        candidate (torch.Tensor): The nodes without a label, bool of shape :obj:`[num_nodes]`; others have the value 0.
+        counts (torch.Tensor): The number of labels of every class, of shape :obj:`[num_classes]`.
     """
-    return doubt.double() + _FLOOR + 1 / (1 + (num_labels / _EARLY) ** 2)
+    unseen = (int((counts == 1).sum()) + 1) / (int(counts.sum()) + 1)
+    known = unseen + (1 - unseen) * doubt.double()
+    mean = known[candidate].mean()
+    return ((1 - mean) * known + mean.square()).where(candidate, 0.0)
 
 
 def _known(covariance: Tensor, mode: Tensor) -> Tensor:

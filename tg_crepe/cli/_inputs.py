@@ -43,8 +43,9 @@ class NodeLabels:
     asked: bool = False
 
 
-def read_features(path: Path) -> Features:
-    """The features of a file, and the names of its rows: those of the file, or else 0, 1, 2, …"""
+def read_features(path: Path, leave_out: str | None = None) -> Features:
+    """The features of a file, and the names of its rows: those of the file, or else 0, 1, 2, …; a column of a table may
+    be left out."""
     from tg_crepe._files import check_unique, damaged_file
 
     if not path.is_file():
@@ -52,7 +53,7 @@ def read_features(path: Path) -> Features:
     readers = {".npy": _read_npy, ".npz": _read_npz, ".pt": _read_pt, ".csv": _read_table, ".parquet": _read_table}
     if path.suffix.lower() not in readers:
         raise damaged_file(path, f"its name must end in one of {', '.join(FORMATS)}, or it must be a folder of images")
-    x, ids = readers[path.suffix.lower()](path)
+    x, ids = _read_table(path, leave_out) if leave_out is not None else readers[path.suffix.lower()](path)
     if x.ndim != 2 or x.size == 0:
         raise damaged_file(path, f"it must hold a row of numbers for every item, got an array of shape {list(x.shape)}")
     if x.dtype.kind not in "fiub":
@@ -124,7 +125,7 @@ def _load_weights(path: Path) -> Any:
         raise damaged_file(path, f"it is not a whole file of tensors ({type(error).__name__})") from error
 
 
-def _read_table(path: Path) -> tuple[np.ndarray, Any]:
+def _read_table(path: Path, leave_out: str | None = None) -> tuple[np.ndarray, Any]:
     """A csv or parquet file: a column ``id`` if there is one, and columns of numbers, or one of lists of numbers."""
     from tg_crepe._files import damaged_file
 
@@ -138,7 +139,7 @@ def _read_table(path: Path) -> tuple[np.ndarray, Any]:
         raise damaged_file(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
     if len(set(table.column_names)) < len(table.column_names):
         raise damaged_file(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
-    names = [name for name in table.column_names if name != "id"]
+    names = [name for name in table.column_names if name not in ("id", leave_out)]
     kind = pyarrow.types
     for name in names:
         if table.column(name).null_count:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from tg_crepe.cli._embedding import EmbedOptions, is_source
 from tg_crepe.cli._options import Cache, Device, Force, SkipBad, Text, Weights
 
 if TYPE_CHECKING:
+    from tg_crepe.cli._inputs import Features
     from tg_crepe.label import Project, Session
 
 
@@ -34,7 +36,10 @@ def label(
     ] = None,
     show: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="For features: a folder of images or a table of texts, named by the ids."),
+        typer.Option(
+            metavar="PATH",
+            help="For features: a folder of images or a table of texts (--text), by id; it may be SOURCE.",
+        ),
     ] = None,
     export: Annotated[
         Path | None,
@@ -125,10 +130,13 @@ def _create(source: Path, folder: Path, options: EmbedOptions, show: Path | None
 
     check_free(folder)
     check_knn_options(k, "auto", "auto", "gaussian", "max", 0.99)
-    embedded = is_source(source, options)
+    embedded = is_source(source, options if show is None else replace(options, text=None))  # else --text is of --show
     if embedded and show is not None:
         raise typer.BadParameter(f"{source} is shown itself; it goes with features", param_hint="'--show'")
-    nodes = read_nodes(source, options, screen)
+    if show is not None and show.is_file() and source.is_file() and show.samefile(source):
+        nodes = _read_beside(source, options.text)
+    else:
+        nodes = read_nodes(source, options if embedded else replace(options, text=None), screen)
     shown = source if embedded else show
     if shown is not None and not embedded:
         from tg_crepe.embed.source import open_source
@@ -144,6 +152,16 @@ def _create(source: Path, folder: Path, options: EmbedOptions, show: Path | None
         return Project.create(
             folder, nodes.x, nodes.ids, settings, None if shown is None else str(shown.resolve()), options.text
         )
+
+
+def _read_beside(source: Path, column: str | None) -> Features:
+    """The features of a table that holds what is to be shown, too."""
+    from tg_crepe.cli._inputs import read_features
+    from tg_crepe.embed.table import TABLES
+
+    if column is None or source.suffix.lower() not in TABLES:
+        raise typer.BadParameter("a table of features that shows a column needs its name", param_hint="'--text'")
+    return read_features(source, leave_out=column)
 
 
 def _add_classes(session: Session, classes: str | None) -> None:

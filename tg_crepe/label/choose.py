@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 
 from tg_crepe.active.variance import VarianceReduction, doubt_value
@@ -34,7 +36,9 @@ class Chooser:
         if solved is not None:
             doubt = 1 - certainty(torch.from_numpy(solved.prob).double(), False)
             doubt[torch.from_numpy(solved.label < 0)] = 1.0  # no label reaches it
-        value = doubt_value(doubt, len(labelled))
-        value[~candidate] = 0.0
+        counts = torch.tensor(
+            list(Counter(book.answers[item].class_id for item in labelled).values()), dtype=torch.long
+        )
+        value = doubt_value(doubt, candidate, counts)
         rule = VarianceReduction.of_graph(self._prepared.graph)
         return rule.choose(value, labelled, candidate, count).tolist()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from tg_crepe._files import check_unique, damaged_file, read_table, read_text
+from tg_crepe._files import damaged_file, read_text
+from tg_crepe._labels import check_names, count_names, read_label_table
 from tg_crepe.label.book import NONE, NONE_NAME
 from tg_crepe.label.session import MOST_ITEMS, Session
 
@@ -17,10 +18,14 @@ def import_labels(session: Session, path: Path) -> int:
     """Takes the labels of a file over, once however often it is given; how many items got a label they had not."""
     if not path.is_file():
         raise FileNotFoundError(f"the file of labels '{path}' is missing")
-    label_of = _read_label_studio(path) if path.suffix.lower() == ".json" else _read_csv(path)
     place = {name: number for number, name in enumerate(session.project.ids)}
-    if unknown := [name for name in label_of if name not in place]:
-        raise damaged_file(path, f"{len(unknown)} of its ids are no items of the project, the first is '{unknown[0]}'")
+    if path.suffix.lower() == ".json":
+        label_of = _read_label_studio(path)
+        if unknown := [name for name in label_of if name not in place]:
+            raise damaged_file(path, f"{len(unknown)} of its ids are not among the items, the first is '{unknown[0]}'")
+    else:
+        label_of = read_label_table(path, place, of="the items").label_of
+    _check_slips(session, path, label_of.values())
     digest = hashlib.sha256(repr(sorted(label_of.items())).encode()).hexdigest()[:32]
     known = {name.casefold(): number for number, name in session.book.classes.items()} | {NONE_NAME: NONE}
     fresh = list(dict.fromkeys(name for name in label_of.values() if name.casefold() not in known))
@@ -37,11 +42,12 @@ def import_labels(session: Session, path: Path) -> int:
     return len(answers)
 
 
-def _read_csv(path: Path) -> dict[str, str]:
-    """A table id,label; a blank label is none."""
-    rows = read_table(path, ("id", "label"))
-    check_unique(path, "the id", [row["id"] for row in rows])
-    return {row["id"]: row["label"] for row in rows if row["label"]}
+def _check_slips(session: Session, path: Path, labels: Collection[str]) -> None:
+    """Raise where a name that is no class yet is probably a slip; upper and lower case are one name here."""
+    spelling = {name.casefold(): name for name in (*labels, *session.book.classes.values())}
+    sure = dict.fromkeys((*session.book.classes.values(), NONE_NAME), len(labels) + 1)  # a class that is there is meant
+    names = count_names(spelling[name.casefold()] for name in labels) | sure
+    check_names(path, names, "or name it as a class first, by --classes")
 
 
 def _read_label_studio(path: Path) -> dict[str, str]:

@@ -169,15 +169,16 @@ class Session:
 
     def publish(self, solved: Solved | None, book: Book, wanted: Callable[[], bool]) -> None:
         """Takes over what a solve of some labels gave."""
-        with self._lock:
+        before, changed = self.solved, np.zeros(len(self), dtype=bool)
+        if solved is not None and before is not None:
+            changed = (solved.label != before.label) & ~solved.labelled
+        point = None if solved is None else self._progress_point(solved, book)
+        with self._lock:  # an answer may be waiting for it: all that takes time is done
             if not wanted():
                 return
-            before, self.solved, self.problem = self.solved, solved, None
-            self.changed = np.zeros(len(self), dtype=bool)
-            if solved is not None:
-                if before is not None:
-                    self.changed = (solved.label != before.label) & ~solved.labelled
-                self.store.note_progress(self._progress_point(solved, book))
+            self.solved, self.problem, self.changed = solved, None, changed
+            if point is not None:
+                self.store.note_progress(point)
         self._tell({"type": "solved", "act": 0 if solved is None else solved.act})
 
     def _progress_point(self, solved: Solved, book: Book) -> ProgressPoint:

@@ -47,7 +47,7 @@ def state(session: Session) -> dict[str, Any]:
         "error": None if now is None or now.value is None else [now.value, now.low, now.high],
         "tenMore": ten_more(points) if now is not None else None,
         "curve": [[p.labels, p.value, p.low, p.high] for p in points[::-1][::step][::-1] if p.value is not None],
-        "left": bool(session.queue or free.any()),
+        "left": len(book.answers) - len(book.items("skip")) < len(session),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tg_crepe.label.book import Book
 from tg_crepe.label.choose import Chooser
+from tg_crepe.label.memory import give_back
 from tg_crepe.label.session import Session
 from tg_crepe.label.solve import Outdated, solve_book
 
@@ -49,6 +50,8 @@ class Worker(threading.Thread):
             return
         except Exception as error:  # whatever it is, the answers are safe and the page says what happened
             session.fail(f"{type(error).__name__}: {error}")
+        finally:
+            give_back()
 
     def stop(self) -> None:
         """Ends the thread, a solve within its next step."""

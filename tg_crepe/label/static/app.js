@@ -1,7 +1,7 @@
 // The page: which view is open, which key does what, what is new.
 import { Refused, get, post, unsaved, watchSaving } from "./api.js";
 import * as classesView from "./classes.js";
-import { $, classOfKey, classes, per, say, shared } from "./common.js";
+import { $, classOfKey, classes, complain, per, shared } from "./common.js";
 import * as grid from "./grid.js";
 import * as map from "./map.js";
 import * as one from "./one.js";
@@ -26,17 +26,19 @@ async function refresh() {
   $("fact-error").textContent = state.error ? per(state.error[0], state.error[0] < 0.1 ? 1 : 0) : "–";
   $("fact-range").textContent = state.error ? `wrong, to expect (${per(state.error[1])} to ${per(state.error[2])})` : "wrong, to expect";
   $("act-undo").disabled = !state.canUndo;
-  one.describe();
+  if (shared.item) one.describe();
+  else one.show(null);
   status();
   if (view === "progress") progress.open();
 }
 
 function status(error = null) {
   const line = $("status"), count = unsaved(), state = shared.state;
-  line.classList.toggle("bad", !!error);
+  line.classList.toggle("bad", !!error || (!count && !!shared.refused));
   if (error instanceof Refused) line.textContent = error.message;
   else if (error) line.textContent = `not saved: ${count} (the server does not answer, trying again)`;
   else if (count) line.textContent = `saving ${count} …`;
+  else if (shared.refused) line.textContent = shared.refused;
   else if (state && state.problem) line.textContent = `solve failed: ${state.problem}`;
   else if (state) line.textContent = state.behind > 0 && classes().filter((c) => c.labels).length > 1 ? `saved · solving, ${state.behind} to come in` : "saved";
 }
@@ -70,7 +72,7 @@ async function lookAgain(item) {
   $("item").focus();
 }
 
-function undo() { one.undo().catch((error) => say(error.message)); }
+function undo() { one.undo().catch(complain); }
 const keys = {
   s: () => view === "one" && one.skip(), u: () => view === "one" && one.unsure(), z: undo,
   "?": () => $("keys").showModal(), "+": () => { openView("one", false); $("new-name").focus(); },
@@ -121,6 +123,11 @@ $("sort").addEventListener("click", async () => {
     $("sort-note").textContent = `${links} links in ${folder}`;
   } catch (error) { $("sort-note").textContent = error.message; }
 });
+
+for (const kind of ["keydown", "pointerdown"]) document.addEventListener(kind, () => { shared.refused = ""; }, true);
+
+// An answer that the server has not confirmed is not given up without a word.
+window.addEventListener("beforeunload", (event) => { if (unsaved()) event.preventDefault(); });
 
 const events = new EventSource("/api/events");
 events.addEventListener("message", (event) => {

@@ -1,6 +1,6 @@
 // The classes: add, rename, merge, delete, and what is worth a second look.
 import { change, get } from "./api.js";
-import { $, NONE, className, classes, element, per, say, tileContent } from "./common.js";
+import { $, NONE, className, classes, complain, element, per, say, tileContent } from "./common.js";
 
 export async function open(onReview) {
   const content = await get("/api/classes");
@@ -56,15 +56,15 @@ async function run(body) {
   try {
     await change("/api/change", body);
     say("done; Z takes it back");
-  } catch (error) { say(error.message); $("status").textContent = error.message; }
+  } catch (error) { complain(error); }
 }
 
 export async function add(input) {
   const name = input.value.trim();
   if (!name) return;
-  input.value = "";
   try {
     await change("/api/change", { do: "add", name });
+    input.value = "";
     say(`class ${name} added`);
-  } catch (error) { say(error.message); $("status").textContent = error.message; }
+  } catch (error) { complain(error); }
 }

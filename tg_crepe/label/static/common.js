@@ -1,5 +1,5 @@
 // What all views share: the state, the keys of the classes, small pictures of items.
-export const shared = { state: null, item: null };
+export const shared = { state: null, item: null, refused: "" };
 export const $ = (id) => document.getElementById(id);
 export const palette = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"];
 export const NONE = 0;
@@ -12,7 +12,15 @@ export function className(number) {
   return found ? found.name : "?";
 }
 export function place(number) { return classes().findIndex((one) => one.number === number); }
-export function keyOf(number) { return number === NONE ? "n" : KEYS[place(number)] || ""; }
+const digit = (one) => /^[0-9]$/.test(one.name);
+// A class that is called 7 has the key 7; the others share the keys that are left, in their order.
+export function keyOf(number) {
+  if (number === NONE) return "n";
+  const named = classes().filter((one) => one.number !== NONE), mine = named.find((one) => one.number === number);
+  if (!mine || digit(mine)) return mine ? mine.name : "";
+  const left = [...KEYS].filter((key) => !named.some((one) => one.name === key));
+  return left[named.filter((one) => !digit(one)).indexOf(mine)] || "";
+}
 export function classOfKey(key) {
   const found = classes().find((one) => keyOf(one.number) === key.toLowerCase());
   return found ? found.number : null;
@@ -56,3 +64,11 @@ export function choiceButton(one, choose) {
 }
 
 export function say(text) { $("spoken").textContent = text; }
+
+// Something was refused: that is to be seen, not only heard, until something else is done.
+export function complain(error) {
+  say(error.message);
+  shared.refused = error.message;
+  $("status").textContent = error.message;
+  $("status").classList.add("bad");
+}

@@ -1,6 +1,7 @@
 // A page of items with the same guess: twenty answers with one key.
 import { change, get } from "./api.js";
-import { $, className, classes, element, per, say, tileContent } from "./common.js";
+import { $, className, classes, complain, element, per, say, tileContent } from "./common.js";
+import { taken } from "./one.js";
 
 let shown = { class: null, items: [] };
 let marks = new Map(); // item -> null (wrong) or the class that it has
@@ -78,10 +79,11 @@ export async function confirm() {
   }
   const page = shown;
   draw({ class: null, items: [] });
-  if (!answers.length) return;
+  if (!answers.length) return load();
+  taken(answers.map((answer) => answer.item));
   try {
     await change("/api/answer", { kind: "page", answers });
     say(`${answers.length} items are ${className(page.class)}`);
-  } catch (error) { say(error.message); }
+  } catch (error) { complain(error); }
   await load();
 }

@@ -1,6 +1,7 @@
 // The map of the report, with a lasso.
 import { change, get, post } from "./api.js";
-import { $, choiceButton, className, classes, element, palette, place, say, tileContent } from "./common.js";
+import { $, choiceButton, className, classes, complain, element, palette, place, say, tileContent } from "./common.js";
+import { taken } from "./one.js";
 
 const canvas = $("nodes"), pen = canvas.getContext("2d"), margin = 14;
 let map = null, line = [], cross = null, drawing = false, inside = null, frame = 0;
@@ -154,7 +155,8 @@ export function label(number) {
   if (!inside || !inside.free.length || inside.tooMany) return false;
   const answers = inside.free.map((item) => ({ item, kind: "class", class: number }));
   clear();
-  change("/api/answer", { kind: "lasso", answers }).then(() => { say(`${answers.length} items are ${className(number)}`); open(); }).catch((error) => say(error.message));
+  taken(answers.map((answer) => answer.item));
+  change("/api/answer", { kind: "lasso", answers }).then(() => { say(`${answers.length} items are ${className(number)}`); open(); }).catch(complain);
   canvas.focus();
   return true;
 }

@@ -1,33 +1,50 @@
 // One item at a time. The next ones are here before they are needed, so that no answer waits for the server.
 import { change, get, tab } from "./api.js";
-import { $, NONE, choiceButton, className, classes, element, per, picture, say, shared, tileContent } from "./common.js";
+import { $, choiceButton, className, classes, complain, element, per, picture, say, shared, tileContent } from "./common.js";
 
 const AHEAD = 8;
-let ahead = [];          // items to come, with their pictures under way
-let answered = new Set();  // answered here and perhaps not saved yet
+let ahead = [];           // items to come, with their pictures under way
 let kind = "one";
 let filling = null;
-
-export const current = () => shared.item;
+let order = 0;            // it counts up when the order changes: what was asked for before is not wanted any more
+const unconfirmed = [];   // items whose answer is on its way to the server
+let seen = new Set();     // what was on the screen since the server was last asked for more
 
 export async function fill() {
-  if (filling) return filling;
-  if (ahead.length >= AHEAD) return shared.item || next();
-  filling = (async () => {
-    const avoid = [...answered, ...ahead.map((item) => item.item), ...(shared.item ? [shared.item.item] : [])].slice(-150);
-    const { items } = await get(`/api/next?tab=${tab}&count=${AHEAD - ahead.length}&avoid=${avoid.join(",")}`);
-    for (const item of items) {
-      if (!answered.has(item.item) && !ahead.some((other) => other.item === item.item)) ahead.push(preload(item));
-    }
-  })().catch(() => {}).finally(() => { filling = null; });
+  filling = filling || ask().catch(() => {}).finally(() => { filling = null; });
   await filling;
-  if (!shared.item) next();
+  if (!shared.item) show(ahead.shift() || null);
+}
+
+// The server knows what was saved; what it cannot know is named. An answer that is on its way back knows nothing of what
+// has happened since: an item that came to the screen meanwhile must not come a second time.
+async function ask() {
+  let asked;
+  do {
+    asked = order;
+    if (ahead.length >= AHEAD) return;
+    const here = shared.item ? [shared.item.item] : [];
+    seen = new Set(here);
+    const avoid = [...here, ...unconfirmed, ...ahead.map((item) => item.item)].slice(0, 150);
+    const { items } = await get(`/api/next?tab=${tab}&count=${AHEAD - ahead.length}&avoid=${avoid.join(",")}`);
+    if (asked !== order) continue;
+    for (const item of items) if (!seen.has(item.item) && !ahead.some((other) => other.item === item.item)) ahead.push(preload(item));
+  } while (asked !== order);
 }
 
 // The order has changed: what is on the screen stays, the rest is asked for anew.
 export function refill() {
+  order += 1;
   ahead = [];
   return fill();
+}
+
+// Items that got an answer in another view are not asked for here.
+export function taken(items) {
+  const gone = new Set(items);
+  for (const item of items) seen.add(item);
+  ahead = ahead.filter((item) => !gone.has(item.item));
+  if (shared.item && kind === "one" && gone.has(shared.item.item)) next();
 }
 
 function preload(item) {
@@ -44,6 +61,7 @@ export function next() {
 export function show(item, as = "one") {
   kind = as;
   shared.item = item;
+  if (item) seen.add(item.item);
   const stage = $("item");
   if (!item) {
     const nothing = shared.state && shared.state.left ? "choosing what to ask …" : "every item has an answer";
@@ -106,8 +124,10 @@ export function unsure() { give({ kind: "unsure" }, "cannot tell"); }
 function give(what, words) {
   const item = shared.item, as = kind;
   if (!item) return;
-  answered.add(item.item);
-  change("/api/answer", { kind: as, answers: [{ item: item.item, ...what }] }).catch((error) => say(error.message));
+  unconfirmed.push(item.item);
+  change("/api/answer", { kind: as, answers: [{ item: item.item, ...what }] }).catch(complain).finally(() => {
+    unconfirmed.splice(unconfirmed.indexOf(item.item), 1);
+  });
   next();
   $("item").focus({ preventScroll: true });
   say(`${words}. ${shared.item ? spoken(shared.item) : "nothing left"}`);
@@ -127,7 +147,6 @@ export function undo() {
 
 async function takeBack() {
   const { items } = await change("/api/undo", {});
-  for (const item of items) answered.delete(item);
   if (items.length !== 1) return say(items.length ? `taken back: ${items.length} answers` : "taken back");
   await bringBack(items[0], "one");
   say(`taken back: ${shared.item.id}`);
@@ -142,5 +161,3 @@ async function bringBack(number, as) {
 }
 
 export const review = (number) => bringBack(number, "review");
-
-export const noneOfThese = () => answer(NONE);
