@@ -13,8 +13,8 @@ from tg_crepe.graph.reductions import safe_divide
 from tg_crepe.inference.pool import log_opinion, trust_opinions
 from tg_crepe.solvers.resolvent import resolvent
 
-#: About how many labels it takes to move an exponent from what it is without any. The fewer the better: labels that were
-#: left out know how sure each opinion may be, and an exponent that is held back leaves the word to the other.
+#: About how many labels it takes to move an exponent from what it is without any. The fewer the better: labels that
+#: were left out know how sure each opinion may be, and an exponent that is held back leaves the word to the other.
 _LABELS = 0.1
 
 #: The residual of a diffusion.
