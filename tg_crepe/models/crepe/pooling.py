@@ -12,6 +12,7 @@ from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.pool import log_opinion, trust_opinions
 from tg_crepe.inference.soft_labels import match_confidence
 from tg_crepe.inference.task import Judgement, LabelTask, Solution
+from tg_crepe.models.crepe.confidence import share_doubt
 from tg_crepe.models.crepe.start import Start
 from tg_crepe.models.wnll import solve_wnll
 from tg_crepe.typing import OptTensor
@@ -52,7 +53,9 @@ def pool_opinions(
     the mean of the doubt that the first diffusion :math:`P` has of itself and the share of the unlabelled nodes
     :math:`\mathcal{U}` that the two opinions label differently: with one label per class that is all there is to go by.
     Labels that were left out correct the temperature together with the trust; the flow gets the mean doubt that the
-    start has then, not its exponent: its scores are those of a partition, and twice as steep they leave no doubt.
+    start has then, not its exponent: its scores are those of a partition, and twice as steep they leave no doubt. How
+    sure every single node is, is at last the mean of this and of the same with the start's diffusion in the place of
+    the flow (:func:`~tg_crepe.models.crepe.confidence.share_doubt`); labels do not change by it.
 
     Args:
         task (LabelTask): The task.
@@ -105,12 +108,17 @@ def pool_opinions(
     own = opinions(sharpness(solution.score, doubt) * solution.score, near)
     if outvote:
         own[1, ~free] = 0
-    pooled = torch.tensordot(trust, own, 1)
+    around = torch.tensordot(trust[1:], own[1:], 1)
+    pooled = trust[0] * own[0] + around
     if bound is not None:
         pooled = match_volumes(pooled, task, bound)[0]
     doubt = own_doubt(torch.softmax(pooled, dim=1), task)
+    diffused = log_opinion(start.support.double())
+    diffused = torch.softmax(sharpness(diffused, doubt) * diffused, dim=1)
+    score = share_doubt(pooled, around, diffused)
+    doubt = own_doubt(score.exp(), task)
     said = float(trust[2]) if others else 1.0
-    return replace(solution, score=pooled, judgement=Judgement(expect_doubt(doubt, worth)), evidence_trust=said)
+    return replace(solution, score=score, judgement=Judgement(expect_doubt(doubt, worth)), evidence_trust=said)
 
 
 def _differing(one: Tensor, other: Tensor, task: LabelTask) -> float:
