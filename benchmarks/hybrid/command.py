@@ -12,7 +12,7 @@ r"""Does CREPE help a network, and where? The hybrid framework on real images.
     python benchmarks/hybrid features --save-features FOLDER   # networks on all of Fashion-MNIST, for Table 1
 
 An experiment writes ``benchmarks/results/hybrid_<name>.csv`` and ``.md``, ``docs/images/hybrid_<name>.png`` and its
-part of ``docs/results.md``. Supervised, network, LGC and CREPE runs of a seed have the same first weights, labelled
+part of ``docs/hybrid.md``. Supervised, network, LGC and CREPE runs of a seed have the same first weights, labelled
 images and number of steps, and no test label enters anything but the tables. The run may be stopped at any time: the
 same command goes on where it was, and a second one beside it takes a share of the work. After ``features``, run
 
@@ -32,7 +32,7 @@ from pathlib import Path
 from hybrid import report as hybrid_report
 from hybrid.cases import AS_IT_IS, PIECES, SMALLER, SOURCES, Case, case_of
 from hybrid.job import features_name, make_cell, make_job
-from hybrid.page import page_text, read, report_text
+from hybrid.page import EXPERIMENTS, page_text, read, report_text
 from shared import machine
 from shared.grid import Cell, CellStore, exit_with, run_or_stop
 from shared.page import fill
@@ -126,8 +126,8 @@ def write_report(experiment: str, table: Path, failed: int, full: bool) -> str:
     images = DOCS / "images" if full else table.parent
     images.mkdir(parents=True, exist_ok=True)
     hybrid_report.draw(experiment, read(experiment, table), images / f"{table.stem}.png")
-    if full:
-        fill(DOCS / "results.md", table.stem, page_text(experiment, table))
+    if full and experiment in EXPERIMENTS:
+        fill(DOCS / "hybrid.md", table.stem, page_text(experiment, table))
     return text
 
 
