@@ -119,4 +119,4 @@ def test_a_project_is_a_run_for_the_report(tmp_path):
     pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
     project, _ = labelled_project(tmp_path)
     assert run(["report", str(project.folder), "-o", str(tmp_path / "report.html")]) == 0
-    assert "pseudo-labels should be wrong" in (tmp_path / "report.html").read_text()
+    assert "of the pseudo-labels are probably wrong" in (tmp_path / "report.html").read_text()

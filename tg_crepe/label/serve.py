@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tg_crepe._optional import require
@@ -71,6 +73,20 @@ def _runner(config: Any, server: LabelServer, ready: Callable[[], None]) -> Any:
     uvicorn = require("uvicorn", extra="label")
 
     class Runner(uvicorn.Server):  # type: ignore[name-defined]
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """Ctrl-C is how a person ends the page: what uvicorn does, but that it would raise the signal once more when
+            all is over, which the command around would take for an abort."""
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:

@@ -112,9 +112,10 @@ document.querySelectorAll("input[name=grid-order]").forEach((button) => button.a
 for (const [form, input] of [["new-class", "new-name"], ["new-class-2", "new-name-2"]]) {
   $(form).addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (form === "new-class") $("item").focus();  // at once: the next key is an answer, not a letter of the name
     await classesView.add($(input));
     await refresh();
-    if (form === "new-class") $("item").focus();
+    if (form === "new-class" && $(input).value) $(input).focus();  // it was refused
   });
 }
 $("sort").addEventListener("click", async () => {
