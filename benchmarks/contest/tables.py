@@ -97,16 +97,18 @@ class _EnergyResults(family_report.Results):
 
 
 def features(folder: Path) -> str | None:
-    """The users' contest: features, pretrained images and, as a sentence, graphs."""
+    """The users' contest: features, pretrained images where they were measured and, as a sentence, graphs."""
     rows = read_rows(folder / "contest_features.csv")
     image_rows = [
         {**row, "draw": f"{row['labels']} per class", "method": OURS if row["method"] == IMAGES_HEAD else row["method"]}
         for row in read_rows(folder / "contest_images.csv")
         if row["method"] in (IMAGES_HEAD, *ESTIMATORS)
     ]
-    if not rows or not image_rows:
+    if not rows:
         return None
-    contests = {"features": Standing.of_rows(rows, OURS), "images": Standing.of_rows(image_rows, OURS, data="data")}
+    contests = {"features": Standing.of_rows(rows, OURS)}
+    if image_rows:
+        contests["images"] = Standing.of_rows(image_rows, OURS, data="data")
     body = []
     for name in (OURS, *ESTIMATORS):
         line = [title(name)]
@@ -119,13 +121,17 @@ def features(folder: Path) -> str | None:
     families = {family for family, _ in contests["features"].errors}
     text = (
         f"{len(families)} families of tables, images, texts and clouds ({_seeds(rows)}, "
-        f"{len(contests['features'].errors)} cells) and {len({data for data, _ in contests['images'].errors})} sets of "
-        f"images through a pretrained network ({_seeds(image_rows)}, {len(contests['images'].errors)} cells); p: "
-        "Wilcoxon's over cells, against the default."
+        f"{len(contests['features'].errors)} cells)"
     )
+    if image_rows:
+        text += (
+            f" and {len({data for data, _ in contests['images'].errors})} sets of images through a pretrained network "
+            f"({_seeds(image_rows)}, {len(contests['images'].errors)} cells)"
+        )
+    text += "; p: Wilcoxon's over cells, against the default."
     lines = [
         *markdown(["method", *header], body),
-        *_under(text, "features` and `images", "contest_features", "contest_images"),
+        *_under(text, "` and `".join(contests), *(f"contest_{name}" for name in contests)),
     ]
     sentence = graphs(folder)
     return "\n".join([*lines[:-1], f"{lines[-1]} {sentence or ''}".strip()])

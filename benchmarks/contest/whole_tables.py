@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
+from statistics import mean
 
 from shared import certainty_report, family_report, features_report, planetoid_report
 from shared.families import DRAWS
 from shared.features_job import OURS
 from shared.images_job import HEAD
 from shared.standing import Standing
-from shared.table import read_rows
+from shared.table import markdown, read_rows
 
 
 def energies(stem: str, folder: Path) -> str | None:
@@ -54,6 +56,30 @@ def certainty(folder: Path) -> str | None:
     return "\n".join(certainty_report.tables(certainty_report.Results(rows))) if rows else None
 
 
+def labelling(folder: Path) -> str | None:
+    """Errors after so many keys, data set by data set, and how many sessions there were; the lowest in bold."""
+    rows = read_rows(folder / "labelling.csv")
+    if not rows:
+        return None
+    stops = sorted({row["keys"] for row in rows})
+    body = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        own = [row for row in rows if row["data"] == data]
+        found = {
+            method: [[row["error"] for row in own if (row["method"], row["keys"]) == (method, stop)] for stop in stops]
+            for method in dict.fromkeys(row["method"] for row in own)
+        }
+        means = {method: [mean(errors) if errors else inf for errors in parts] for method, parts in found.items()}
+        lowest = [min(column) for column in zip(*means.values(), strict=True)]
+        for method, values in means.items():
+            cells = [
+                "–" if value == inf else f"**{value:.2f}**" if value == best else f"{value:.2f}"
+                for value, best in zip(values, lowest, strict=True)
+            ]
+            body.append([f"{data}: {method}", *cells, str(max(len(errors) for errors in found[method]))])
+    return "\n".join(markdown(["error in %", *(f"{stop} keys" for stop in stops), "sessions"], body))
+
+
 #: The parts by name.
 MAKERS: dict[str, Callable[[Path], str | None]] = {
     "all_energies": lambda folder: energies("contest_energies", folder),
@@ -61,5 +87,6 @@ MAKERS: dict[str, Callable[[Path], str | None]] = {
     "all_features": features,
     "all_images": images,
     "all_graphs": graphs,
+    "all_labelling": labelling,
     "all_certainty": certainty,
 }

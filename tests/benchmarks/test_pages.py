@@ -73,7 +73,7 @@ def write_features(folder, stem: str, data: str, draw: dict, ours: str) -> None:
 
 def test_the_table_of_features_joins_three_contests(tmp_path):
     write_features(tmp_path, "contest_features", "family", {"draw": "5 per class"}, "CrepeClassifier")
-    assert tables.features(tmp_path) is None  # no images yet
+    assert "sets of images" not in tables.features(tmp_path)  # none yet
     write_features(tmp_path, "contest_images", "data", {"labels": 5}, "crepe + head")
     text = tables.features(tmp_path)
     assert "| **CREPE + head**, the default | 1.00 | 1.2 | 1.00 (x, 5 per class) | – | 1.00 | 1.2 |" in text
@@ -97,5 +97,15 @@ def test_the_large_tables_are_those_of_the_reports(tmp_path):
         text = pages.MAKERS[name](tmp_path)
         assert f"| {ours} | 1.000 | 1.2 | 1.00 (x, 5 per class) | 2 of 2 | – |" in text
         assert "| by draw | 5 per class |" in text
+    rows = [
+        {"data": "x", "method": name, "seed": seed, "keys": keys, "error": error + seed}
+        for name, error in (("label", 3.0), ("random", 5.0))
+        for seed in range(2)
+        for keys in (10, 20)
+    ]
+    machine.write_csv(rows[:-1], tmp_path / "labelling.csv")
+    text = pages.MAKERS["all_labelling"](tmp_path)
+    assert "| x: label | **3.50** | **3.50** | 2 |" in text
+    assert "| x: random | 5.50 | 5.00 | 2 |" in text
     for name in ("all_graphs", "all_certainty", "all_energies", "hybrid_network"):
         assert pages.MAKERS[name](tmp_path) is None
