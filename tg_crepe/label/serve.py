@@ -75,8 +75,8 @@ def _runner(config: Any, server: LabelServer, ready: Callable[[], None]) -> Any:
     class Runner(uvicorn.Server):  # type: ignore[name-defined]
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """Ctrl-C is how a person ends the page: what uvicorn does, but that it would raise the signal once more when
-            all is over, which the command around would take for an abort."""
+            """Ctrl-C is how a person ends the page: as uvicorn, which would raise the signal once more when all is over,
+            so that the command around it took it for an abort."""
             if threading.current_thread() is not threading.main_thread():
                 yield
                 return
