@@ -75,7 +75,7 @@ def _runner(config: Any, server: LabelServer, ready: Callable[[], None]) -> Any:
     class Runner(uvicorn.Server):  # type: ignore[name-defined]
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """Ctrl-C is how a person ends the page: as uvicorn, which would raise the signal once more when all is over,
+            """Ctrl-C is how a person ends the page: as uvicorn, which would raise the signal once more at the end,
             so that the command around it took it for an abort."""
             if threading.current_thread() is not threading.main_thread():
                 yield
