@@ -234,7 +234,8 @@ def times(folder: Path) -> str | None:
         own = [row for row in rows if (row["part"], row["what"]) == (part, what)]
         if own:
             processor, wall = ([row[column] for row in own] for column in ("processor", "seconds"))
-            error = [row["error"] for row in own if row["error"] != ""]
+            notes = [str(row["note"]).split() for row in own]
+            error = [float(words[1]) for words in notes if words[:1] == ["error"]]
             body.append(
                 [
                     f"**{name}**" if "CREPE" in name else name,

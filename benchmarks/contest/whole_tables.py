@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 from shared import certainty_report, family_report, features_report, planetoid_report
 from shared.families import DRAWS
@@ -80,6 +80,19 @@ def labelling(folder: Path) -> str | None:
     return "\n".join(markdown(["error in %", *(f"{stop} keys" for stop in stops), "sessions"], body))
 
 
+def times(folder: Path) -> str | None:
+    """A line for everything that was timed: medians and ranges over the rounds, and what the answer was worth."""
+    rows = read_rows(folder / "end_to_end.csv")
+    body = []
+    for part, what in dict.fromkeys((row["part"], row["what"]) for row in rows):
+        own = [row for row in rows if (row["part"], row["what"]) == (part, what)]
+        seconds = [[row[column] for row in own] for column in ("processor", "seconds")]
+        told = [f"{median(values):.2f} ({min(values):.2f}–{max(values):.2f})" for values in seconds]
+        body.append([f"{part}: {what}", *told, str(len(own)), own[0]["note"] or "–"])
+    header = ["what", "processor seconds", "seconds on the clock", "rounds", "the answer"]
+    return "\n".join(markdown(header, body)) if body else None
+
+
 #: The parts by name.
 MAKERS: dict[str, Callable[[Path], str | None]] = {
     "all_energies": lambda folder: energies("contest_energies", folder),
@@ -89,4 +102,5 @@ MAKERS: dict[str, Callable[[Path], str | None]] = {
     "all_graphs": graphs,
     "all_labelling": labelling,
     "all_certainty": certainty,
+    "all_times": times,
 }

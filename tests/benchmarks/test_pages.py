@@ -109,3 +109,13 @@ def test_the_large_tables_are_those_of_the_reports(tmp_path):
     assert "| x: random | 5.50 | 5.00 | 2 |" in text
     for name in ("all_graphs", "all_certainty", "all_energies", "hybrid_network"):
         assert pages.MAKERS[name](tmp_path) is None
+
+
+def test_the_table_of_times_has_medians_the_worst_and_the_error(tmp_path):
+    own = {"part": "call", "what": "CREPE", "note": "error 18.95 %", "load": 1}
+    rows = [{**own, "round": i, "seconds": 2 + i, "processor": 4 + i} for i in range(3)]
+    machine.write_csv(rows, tmp_path / "end_to_end.csv")
+    assert "| **graph given, CREPE** | 5.0 | 6.0 | 3.0 | 4.0 | 18.9 |" in tables.times(tmp_path)
+    assert "| call: CREPE | 5.00 (4.00–6.00) | 3.00 (2.00–4.00) | 3 | error 18.95 % |" in pages.MAKERS["all_times"](
+        tmp_path
+    )
