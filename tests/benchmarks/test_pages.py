@@ -47,7 +47,7 @@ def test_another_figure_in_the_csv_is_seen_and_written(tmp_path):
             {"part": "call", "what": "CREPE", "round": i, "seconds": 2 * seconds + i, "processor": seconds + i}
             for i in range(3)
         ]
-        machine.write_csv([{**row, "error": 19.5, "load": 2.0} for row in rows], folder / "end_to_end.csv")
+        machine.write_csv([{**row, "note": "error 19.5 %", "load": 2.0} for row in rows], folder / "end_to_end.csv")
 
     measured(4.0)
     assert pages.fill_pages([page], folder, check=True) == ["page.md: time"]
