@@ -26,7 +26,7 @@ from shared import machine
 from shared.command import run_command
 from shared.families import DRAWS, FEATURES, GRAPHS, UNSEEN
 from shared.family_job import CREPE, METHODS, OTHERS, make_cell, make_job, prepare_families
-from shared.family_report import Results, draw_map, summary
+from shared.family_report import COLUMNS, Results, draw_map, summary
 from shared.grid import CellStore
 from shared.options import new_parser, parse_table
 
@@ -59,7 +59,8 @@ def main() -> None:
     ]
     store = CellStore(machine.cache_folder() / "families_cells")
     job = functools.partial(make_job, methods, store.folder, tuple(paths.items()))
-    run_command(cells, job, store, options, report, "contest_energies_unseen" if options.unseen else "contest_energies")
+    stem = "contest_energies_unseen" if options.unseen else "contest_energies"
+    run_command(cells, job, store, options, report, stem, COLUMNS)
 
 
 def report(rows: list[dict[str, Any]], failed: int) -> tuple[str, Callable[[Path], None]]:

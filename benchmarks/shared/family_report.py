@@ -17,6 +17,21 @@ from shared.table import markdown, opening
 
 Row = dict[str, Any]
 
+#: What the tables are made of, and with it all that the CSV files hold.
+COLUMNS = (
+    "family",
+    "draw",
+    "seed",
+    "method",
+    "unlabelled",
+    "error",
+    "class_error",
+    "ece",
+    "expected",
+    "expected_low",
+    "expected_high",
+)
+
 #: Ratios above the first are in bold; how many are above either is counted.
 WORSE, MUCH_WORSE = 1.05, 1.20
 
