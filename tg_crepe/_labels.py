@@ -125,14 +125,14 @@ def read_label_table(
     cell = column.replace("_", " ")  # as the table's reader names its columns
     rows = read_table(path, ("id", column), trimmed=trimmed)
     rows = [{**row, cell: clean(row[cell])} for row in rows]
+    known = set() if ids is None else set(ids)
     if ids is not None:
-        rows = _with_known_ids(rows, ids)
+        rows = _with_known_ids(rows, known)
     check_unique(path, "the id", [row["id"] for row in rows])
     if ids is not None:
-        known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
         unknown = [row["id"] for row in rows if row["id"] not in known]
         if unknown:
-            zeros = next((name for name in known if name.lstrip("0") == unknown[0].lstrip("0")), None)
+            zeros = min((name for name in known if name.lstrip("0") == unknown[0].lstrip("0")), default=None)
             hint = f"ids look like '{min(known, default='')}'"
             if zeros is not None:
                 hint = f"did a spreadsheet drop the zeros of '{zeros}'? format its column as text"
@@ -195,9 +195,8 @@ def count_names(labels: Iterable[str]) -> dict[str, int]:
     return dict(Counter(labels))
 
 
-def _with_known_ids(rows: list[dict[str, str]], ids: Collection[str]) -> list[dict[str, str]]:
+def _with_known_ids(rows: list[dict[str, str]], known: set[str]) -> list[dict[str, str]]:
     """Rows whose id is written with other bytes than the one that is meant get that one."""
-    known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
     if all(row["id"] in known for row in rows):
         return rows
     meant = {clean(name): name for name in known}
