@@ -1,7 +1,8 @@
 // What all views share: the state, the keys of the classes, small pictures of items.
 export const shared = { state: null, item: null, refused: "" };
 export const $ = (id) => document.getElementById(id);
-export const palette = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442"];
+// Those of tg_crepe.viz.PALETTE, as on the page of the report.
+export const palette = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#882255", "#999933", "#332288", "#661100"];
 export const NONE = 0;
 
 const KEYS = "123456789abdefhijklqrtvwxy"; // the letters of the other commands are left out
