@@ -29,7 +29,7 @@ class NearestNeighbor(EnergyModel):
     distributed = False
 
     def _solve(self, task: LabelTask) -> Solution:
-        distance, rounds = _path_length(task.graph, task.sources > 0)
+        distance, rounds = path_length(task.graph, task.sources > 0)
         # A class that no path reaches is at infinity, with closeness 0; a labelled node is at distance 0 of its own.
         closeness = 1 / distance.clamp(min=torch.finfo(distance.dtype).eps)
         trace = Trace()
@@ -40,8 +40,14 @@ class NearestNeighbor(EnergyModel):
         return model_repr(self)
 
 
-def _path_length(graph: CanonicalGraph, source: Tensor) -> tuple[Tensor, int]:
-    """The shortest path from every node to the sources of every column, by rounds of relaxation (Bellman–Ford)."""
+def path_length(graph: CanonicalGraph, source: Tensor) -> tuple[Tensor, int]:
+    """The shortest path from every node to the sources of every column, by rounds of relaxation (Bellman–Ford), and the
+    number of rounds; infinite where there is no path.
+
+    Args:
+        graph (CanonicalGraph): The graph; an edge has the length mean weight over weight.
+        source (torch.Tensor): Bool of shape :obj:`[num_nodes, num_columns]`.
+    """
     length = graph.edge_weight.mean() / graph.edge_weight
     distance = torch.where(source, 0.0, float("inf")).to(length.dtype)
     first, second = graph.edge_index

@@ -14,6 +14,7 @@ from tg_crepe.inference.match_volumes import match_volumes
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.inference.volumes import resolve_volume
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
+from tg_crepe.models.nearest_neighbor import path_length
 from tg_crepe.models.poisson_mbo import threshold
 from tg_crepe.solvers.trace import Status, Trace
 
@@ -105,22 +106,8 @@ def _heat(graph: CanonicalGraph, x: Tensor) -> Tensor:
 
 def _voronoi_cells(task: LabelTask) -> Tensor:
     """Every node with the label that is nearest along the graph, of the shape of ``task.sign``."""
+    distance, _ = path_length(task.graph, task.sources > 0)
     if not task.multi_label:
-        return one_hot(task.y[_nearest(task.graph, task.labelled)], task.num_classes).to(task.sign.dtype)
-    cells = [sign[_nearest(task.graph, sign != 0)] > 0 for sign in task.sign.t()]
-    return torch.stack(cells, dim=1).to(task.sign.dtype)
-
-
-def _nearest(graph: CanonicalGraph, known: Tensor) -> Tensor:
-    """The known node at the end of the shortest path from every node, where an edge has the length one over its
-    weight; in a component without one, the first of all."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import dijkstra
-
-    rowptr, col, edge = (part.cpu() for part in graph.csr_pattern)
-    length = (graph.edge_weight.mean() / graph.edge_weight).double().cpu()[edge]
-    matrix = csr_matrix((length.numpy(), col.numpy(), rowptr.numpy()), (graph.num_nodes, graph.num_nodes))
-    nodes = known.nonzero().view(-1).cpu()
-    _, _, source = dijkstra(matrix, indices=nodes.numpy(), min_only=True, return_predecessors=True)
-    nearest = torch.from_numpy(source).long()
-    return torch.where(nearest >= 0, nearest, nodes[0]).to(graph.edge_weight.device)
+        return one_hot(distance.argmin(dim=1), task.num_classes).to(task.sign.dtype)
+    present, absent = distance.chunk(2, dim=1)
+    return (present < absent).to(task.sign.dtype)
