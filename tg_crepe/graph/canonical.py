@@ -109,12 +109,8 @@ class CanonicalGraph:
 
     def _part_component(self) -> Tensor:
         """The components by edges between own nodes alone."""
-        if self.edge_weight.device.type != "cpu" or self.num_nodes == 0 or available("numba"):
-            within = self.edge_index[:, self.edge_index[1] < self.num_nodes] if self.num_halo else self.edge_index
-            return connected_components(within, self.num_nodes)
-        from scipy.sparse.csgraph import connected_components as scipy_components  # several times quicker
-
-        return torch.from_numpy(scipy_components(self.scipy_pattern(), directed=False)[1].astype("int64"))
+        within = self.edge_index[:, self.edge_index[1] < self.num_nodes] if self.num_halo else self.edge_index
+        return connected_components(within, self.num_nodes)
 
     def scipy_pattern(self) -> Any:
         """The directed edges between own nodes as a SciPy CSR matrix of ones, for its graph routines; CPU only."""

@@ -6,7 +6,7 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def add_affinity(begin, end, first, second, root, affinity):  # type: ignore[no-untyped-def]
+def fill_affinity(begin, end, first, second, root, affinity):  # type: ignore[no-untyped-def]
     """Writes Σ_l root_i^l root_j^l for the edges ``begin`` to ``end`` to ``affinity`` [m]."""
     for edge in range(begin, end):
         one, other = root[first[edge]], root[second[edge]]

@@ -124,9 +124,10 @@ def trust(prob: Tensor, task: LabelTask, recipe: Recipe) -> CanonicalGraph:
 
 def _whole_power(x: Tensor, exponent: int) -> Tensor:
     """Products alone: torch's power rounds the last numbers of a thread's share in another way than those before."""
-    half = x if exponent < 2 else _whole_power(x, exponent // 2)
-    square = half if exponent < 2 else half * half
-    return square * x if exponent % 2 and exponent > 1 else square
+    if exponent == 1:
+        return x
+    half = _whole_power(x, exponent // 2)
+    return half * half * x if exponent % 2 else half * half
 
 
 def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
@@ -134,12 +135,12 @@ def _affinity(prob: Tensor, edge_index: Tensor, multi_label: bool) -> Tensor:
     root = prob.sqrt() if not multi_label else torch.cat([prob.sqrt(), (1 - prob).sqrt()], dim=1)
     first, second = edge_index
     if root.device.type == "cpu" and available("numba"):
-        from tg_crepe.models.crepe.affinity_kernel import add_affinity
+        from tg_crepe.models.crepe.affinity_kernel import fill_affinity
 
         found = root.new_empty(first.numel())
         arrays = [x.contiguous().numpy() for x in (first, second, root, found)]
         bounds = [*range(0, first.numel(), _EDGES_AT_A_TIME), first.numel()]
-        for_each_chunk(lambda k: add_affinity(bounds[k], bounds[k + 1], *arrays), len(bounds) - 1)
+        for_each_chunk(lambda k: fill_affinity(bounds[k], bounds[k + 1], *arrays), len(bounds) - 1)
     else:  # a slice at a time: all of them would be larger than the dual of the flow
         parts = edge_index.split(_EDGES_AT_A_TIME, dim=1)
         found = torch.cat([torch.linalg.vecdot(root[one], root[other]) for one, other in parts])
