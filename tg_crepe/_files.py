@@ -47,7 +47,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                 old.replace(path)
             raise
         finally:
-            shutil.rmtree(old, ignore_errors=True)
+            if path.exists():  # else the old one is all that there is
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def _beside(path: Path, ending: str = "tmp") -> Path:

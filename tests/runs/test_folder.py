@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -222,3 +223,35 @@ def test_a_staged_run_appears_whole_or_not_at_all(tmp_path):
         raise KeyboardInterrupt
     assert RunFolder.open(target).info["seed"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_an_earlier_run_that_cannot_be_put_back_is_not_removed(tmp_path, monkeypatch):
+    target = tmp_path / "run"
+    with stage_run(target, "propagate", {}, 1):
+        pass
+    replace, failures = Path.replace, []
+
+    def fail_at_the_end(path, goal):
+        if goal != target:
+            return replace(path, goal)
+        failures.append(path)
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Path, "replace", fail_at_the_end)
+    with pytest.raises(OSError, match="the disk is gone"), stage_run(target, "propagate", {}, 2, force=True):
+        pass
+    monkeypatch.undo()
+    assert len(failures) == 2
+    (kept,) = tmp_path.iterdir()
+    assert RunFolder.open(kept).info["seed"] == 1
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db", ".run.json.123.tmp"])
+def test_what_a_system_or_a_killed_command_left_does_not_keep_a_run_from_being_replaced(tmp_path, name):
+    target = tmp_path / "run"
+    with stage_run(target, "propagate", {}, 1):
+        pass
+    (target / name).write_bytes(b"")
+    with stage_run(target, "propagate", {}, 2, force=True):
+        pass
+    assert RunFolder.open(target).info["seed"] == 2

@@ -39,12 +39,12 @@ def check_output(
 
 
 def _is_part_of(path: Path, given: Path) -> bool:
-    """Whether a file is an input, by whatever name, or a file of a run that is one."""
+    """Whether a file is an input, by whatever name, or a file of a run or project that is one."""
     from tg_crepe.runs.folder import RUN_FILES
 
     if not path.exists() or not given.exists():
         return False
-    return path.samefile(given) or (path.name in RUN_FILES and path.parent.samefile(given))
+    return path.samefile(given) or (path.name in (*RUN_FILES, "project.json") and path.parent.samefile(given))
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:

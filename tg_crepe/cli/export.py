@@ -51,10 +51,14 @@ def export(
     check_choice("--to", to, tuple(TOOLS))
     if url is not None and to != "label-studio":
         raise typer.BadParameter("it goes with --to label-studio", param_hint="'--url'")
-    check_output(out, force, (TOOLS[to],))
+    check_output(out, force, (TOOLS[to],), [run, files])
+    folder = RunFolder.open(run)
+    if files is None:
+        files = _made_of(folder)
+        check_output(out, force, (TOOLS[to],), [files])
     progress: Console = ctx.obj
     with progress.status("reading"):
-        items = _read(RunFolder.open(run), files, text)
+        items = _read(folder, files, text)
     with progress.status("writing"):
         _write(items, to, out, url)
     inferred = int((~items.given & (items.label >= 0)).sum())
@@ -66,14 +70,17 @@ def export(
         typer.echo(f"the labelling interface that goes with it: {label_studio_config(items)}")
 
 
+def _made_of(run: RunFolder) -> Path | None:
+    """The files that a run says it was made of."""
+    settings: dict[str, Any] = run.info["settings"]
+    return Path(str(settings["features"])) if settings.get("embedding") and settings.get("features") else None
+
+
 def _read(run: RunFolder, files: Path | None, text: str | None) -> LabelledItems:
-    """The items of a run with their files, where it was made of some."""
+    """The items of a run, with their files where there are some."""
     from tg_crepe.embed import open_source
     from tg_crepe.export import items_of_run
 
-    settings: dict[str, Any] = run.info.get("settings") or {}
-    if files is None and settings.get("embedding") and settings.get("features"):
-        files = Path(settings["features"])
     return items_of_run(run, None if files is None else open_source(files, None, text))
 
 

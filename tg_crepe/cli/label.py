@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,8 +72,9 @@ def label(
     """
     from tg_crepe._optional import require
 
+    folder = project or _default_folder(source)
     if export is not None:
-        _check_export(export, force)
+        _check_export(export, force, [source, show, folder, *(labels or [])])
     else:
         require("starlette", extra="label")
         require("uvicorn", extra="label")
@@ -81,7 +83,7 @@ def label(
 
     screen: Console = ctx.obj
     options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
-    found = _open(source, project, options, show, k, screen)
+    found = _open(source, project, folder, options, show, k, screen)
     assert isinstance(found, Project)
     session = Session(found)
     try:
@@ -96,21 +98,27 @@ def label(
         session.close()
 
 
+def _default_folder(source: Path) -> Path:
+    """Where the project of a source is kept unless the user says so."""
+    return Path(f"{source.resolve().stem if source.is_file() else source.resolve().name}-labels")
+
+
 def _open(
-    source: Path, folder: Path | None, options: EmbedOptions, show: Path | None, k: int, screen: Console
+    source: Path,
+    named: Path | None,
+    folder: Path,
+    options: EmbedOptions,
+    show: Path | None,
+    k: int,
+    screen: Console,
 ) -> Project:
     """The project that is there, or a new one of the source."""
     from tg_crepe.label import Project
 
     if Project.is_one(source):
-        if folder is not None and folder.resolve() != source.resolve():
+        if named is not None and named.resolve() != source.resolve():
             raise typer.BadParameter(f"{source} is a project itself", param_hint="'--project'")
         return Project.open(source)
-    folder = (
-        Path(f"{source.resolve().stem if source.is_file() else source.resolve().name}-labels")
-        if folder is None
-        else folder
-    )
     if Project.is_one(folder):
         opened = Project.open(folder)
         if opened.source != str(source.resolve()):
@@ -177,11 +185,11 @@ def _add_classes(session: Session, classes: str | None) -> None:
         session.add_classes(f"command-{secrets.token_hex(8)}", fresh)
 
 
-def _check_export(path: Path, force: bool) -> None:
+def _check_export(path: Path, force: bool, inputs: Sequence[Path | None]) -> None:
     from tg_crepe.cli._outputs import check_output
     from tg_crepe.label.exports import ENDINGS
 
-    check_output(path, force, ENDINGS)
+    check_output(path, force, ENDINGS, inputs, "'--export'")
 
 
 def _export(session: Session, path: Path, screen: Console) -> None:

@@ -174,8 +174,12 @@ def propagate(
     from tg_crepe.runs import check_free, stage_run
 
     if run is not None:
-        if run.absolute() == out.absolute():
+        if run.resolve() == out.resolve():
             raise typer.BadParameter("it must be another name than --out", param_hint="'--run'")
+        if run.resolve() in out.resolve().parents:
+            raise typer.BadParameter(
+                f"{out} lies in the folder of the run, which is written as a whole", param_hint="'--out'"
+            )
         check_free(run, force, whole=True)
     name, pretrained = which_energy(model, energy)
     if show is not None and (features.is_dir() or (run is None and report is None)):

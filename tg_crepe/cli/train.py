@@ -85,7 +85,7 @@ def train(
     settings = replace(settings, config=replace(settings.config, **switched))
     folder = run or Path("runs", f"{Path(data).stem}-{preset}-{energy}-{seed}")
     if not resume:
-        check_free(folder, force)
+        check_free(folder, force, whole=True)
     progress: Console = ctx.obj
     with progress.status("reading images"):
         dataset = _load(data, root, labels, settings.size)

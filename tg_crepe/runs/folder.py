@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ _INFO = "run.json"
 #: The files that a run may have.
 RUN_FILES = (_INFO, "trace.csv", "metrics.csv", "result.npz", "graph.npz", "thumbnails.npz", "snippets.npz")
 _PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "numba", "scikit-learn")
+
+#: What systems put into any folder, and what a killed command leaves.
+_LEFT_BEHIND = re.compile(r"\.DS_Store|Thumbs\.db|desktop\.ini|\..+\.\d+\.(tmp|old)")
 
 #: A cell of a table: what was not measured is None.
 Cell = int | float | str | None
@@ -334,7 +338,7 @@ def check_free(folder: Path, force: bool, whole: bool = False) -> None:
     if not force:
         raise FileExistsError(f"'{folder}' holds an earlier run; --force replaces it")
     own = {*RUN_FILES, "checkpoint", "tensorboard", "metrics.jsonl", "final.json"}
-    if whole and (foreign := sorted(name for name in found - own if not name.startswith("."))):
+    if whole and (foreign := sorted(name for name in found - own if not _LEFT_BEHIND.fullmatch(name))):
         raise FileExistsError(
             f"'{folder}' holds '{foreign[0]}', which is none of a run's own files; move it away first"
         )
