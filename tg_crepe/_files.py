@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,6 +128,16 @@ def read_text(path: Path) -> str:
 def delimiter_of(header: str) -> str:
     """What separates the cells of a table: a comma, or a semicolon or tab where its first line has no comma."""
     return next((mark for mark in ",;\t" if mark in header), ",")
+
+
+def id_column(path: Path | str, names: Iterable[Any]) -> Any:
+    """The column that names the rows of a table: id, or the one that differs from it in case and spaces alone; None
+    where there is none, and an error where there are several."""
+    alike = [name for name in names if str(name).strip().casefold() == "id"]
+    if len(alike) > 1 and "id" not in alike:
+        found = ", ".join(map(repr, alike))
+        raise damaged_file(path, f"{found} could all be the names of its rows: call one of them id")
+    return "id" if "id" in alike else next(iter(alike), None)
 
 
 def read_table(

@@ -59,6 +59,31 @@ def test_csv_of_spreadsheets_is_read(tmp_path, content):
     assert found.ids == ["007", "b"]
 
 
+@pytest.mark.parametrize("name", ["ID", "Id", " id ", '"ID"', "\ufeffID"])
+def test_names_of_rows_are_no_feature_however_their_column_is_written(tmp_path, name):
+    (tmp_path / "x.csv").write_text(f"{name},a,b\n007,1.0,2.0\n8,3.0,4.0\n", encoding="utf-8")
+    found = read_features(tmp_path / "x.csv")
+    assert found.ids == ["007", "8"]
+    np.testing.assert_array_equal(found.x, [[1, 2], [3, 4]])
+
+
+def test_names_of_rows_are_no_feature_in_parquet_either(tmp_path):
+    pq.write_table(pa.table({"ID": [7, 8], "a": [1.0, 2.0]}), tmp_path / "x.parquet")
+    found = read_features(tmp_path / "x.parquet")
+    assert found.ids == ["7", "8"]
+    np.testing.assert_array_equal(found.x, [[1], [2]])
+
+
+def test_of_two_columns_that_could_name_the_rows_only_id_does(tmp_path):
+    (tmp_path / "x.csv").write_text("ID,id,a\n1,x,1.0\n2,y,3.0\n")
+    found = read_features(tmp_path / "x.csv")
+    assert found.ids == ["x", "y"]
+    np.testing.assert_array_equal(found.x, [[1, 1], [2, 3]])
+    (tmp_path / "x.csv").write_text("ID,Id,a\n1,5,1.0\n2,6,3.0\n")
+    with pytest.raises(ValueError, match="'ID', 'Id' could all be the names of its rows: call one of them id"):
+        read_features(tmp_path / "x.csv")
+
+
 def test_a_csv_of_another_encoding_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "x.csv").write_bytes("id,a\nü,1\nb,2\n".encode("latin-1"))
     with pytest.raises(ValueError, match="save it as UTF-8"):

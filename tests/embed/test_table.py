@@ -24,6 +24,13 @@ def test_texts_and_names_are_those_of_the_table(tmp_path):
     assert source.kind == "texts"
 
 
+@pytest.mark.parametrize("name", ["ID", " id", "Id"])
+def test_names_are_found_however_their_column_is_written(tmp_path, name):
+    source = open_source(table(tmp_path, f"{name},question\n007,one\n8,two\n"))
+    assert source.ids == ["007", "8"]
+    assert source.column == "question"
+
+
 @pytest.mark.parametrize("header", ["text", "question"])
 def test_the_column_of_texts_is_found(tmp_path, header):
     source = open_source(table(tmp_path, f"id,number,{header}\na,1,some words\nb,2,others\n"))

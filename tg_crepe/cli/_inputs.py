@@ -127,7 +127,7 @@ def _load_weights(path: Path) -> Any:
 
 def _read_table(path: Path, leave_out: str | None = None) -> tuple[np.ndarray, Any]:
     """A csv or parquet file: a column ``id`` if there is one, and columns of numbers, or one of lists of numbers."""
-    from tg_crepe._files import damaged_file
+    from tg_crepe._files import damaged_file, id_column
 
     pyarrow = require("pyarrow", extra="cli")
     try:
@@ -139,7 +139,8 @@ def _read_table(path: Path, leave_out: str | None = None) -> tuple[np.ndarray, A
         raise damaged_file(path, f"it is not a whole {path.suffix[1:]} file ({reason})") from error
     if len(set(table.column_names)) < len(table.column_names):
         raise damaged_file(path, f"two of its columns have the same name: {', '.join(table.column_names[:10])}")
-    names = [name for name in table.column_names if name not in ("id", leave_out)]
+    own = id_column(path, table.column_names)
+    names = [name for name in table.column_names if name not in (own, leave_out)]
     kind = pyarrow.types
     for name in names:
         if table.column(name).null_count:
@@ -156,27 +157,30 @@ def _read_table(path: Path, leave_out: str | None = None) -> tuple[np.ndarray, A
                 )
             with np.errstate(over="ignore"):  # what becomes infinite is named with its row later
                 x[:, place] = column.to_numpy()
-    if "id" not in table.column_names:
+    if own is None:
         return x, None
-    if table.column("id").null_count:
-        raise damaged_file(path, f"column 'id' has {table.column('id').null_count} blank cell(s)")
-    return x, table.column("id").to_pylist()
+    if table.column(own).null_count:
+        raise damaged_file(path, f"column '{own}' has {table.column(own).null_count} blank cell(s)")
+    return x, table.column(own).to_pylist()
 
 
 def _read_csv(path: Path) -> Any:
     """A csv file as pyarrow reads it; semicolons or tabs where the first line has no comma, as spreadsheets do."""
-    from tg_crepe._files import delimiter_of
+    import csv
 
-    pyarrow, csv = require("pyarrow", extra="cli"), require("pyarrow.csv", extra="cli")
+    from tg_crepe._files import delimiter_of, id_column
+
+    pyarrow, reader = require("pyarrow", extra="cli"), require("pyarrow.csv", extra="cli")
     with path.open("rb") as file:
-        header, first = file.readline().decode("utf-8", "replace"), file.readline()
+        header, first = file.readline().decode("utf-8-sig", "replace"), file.readline()
     mark = delimiter_of(header)
+    own = id_column(path, next(csv.reader([header.rstrip("\r\n")], delimiter=mark), []))
     # Names stay text: a number would lose its leading zeros.
-    convert = {"column_types": {"id": pyarrow.string()}} | (
-        {"decimal_point": ","} if mark != "," and b"," in first else {}
-    )
-    return csv.read_csv(
-        path, parse_options=csv.ParseOptions(delimiter=mark), convert_options=csv.ConvertOptions(**convert)
+    convert: dict[str, Any] = {} if own is None else {"column_types": {own: pyarrow.string()}}
+    if mark != "," and b"," in first:
+        convert["decimal_point"] = ","
+    return reader.read_csv(
+        path, parse_options=reader.ParseOptions(delimiter=mark), convert_options=reader.ConvertOptions(**convert)
     )
 
 

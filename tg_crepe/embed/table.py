@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from tg_crepe._files import check_unique, damaged_file, read_text
+from tg_crepe._files import check_unique, damaged_file, id_column, read_text
 from tg_crepe._optional import require
 from tg_crepe.embed.source import ItemSource, check_text
 
@@ -31,8 +31,8 @@ class Table(ItemSource):
         self.column = _pick(path, table, column)
         cells = table.column(self.column)
         names = [str(place) for place in range(len(cells))]
-        if "id" in table.column_names:
-            found = table.column("id").to_pylist()
+        if (own := id_column(path, table.column_names)) is not None:
+            found = table.column(own).to_pylist()
             if blank := [row for row, name in enumerate(found, start=1) if name is None or not str(name).strip()]:
                 raise damaged_file(path, f"{len(blank)} row(s) have no id, the first is row {blank[0]}")
             names = [str(name).strip() for name in found]
@@ -117,7 +117,7 @@ def _pick(path: Path, table: Any, wanted: str | None) -> str:
     textual = [
         name
         for name in table.column_names
-        if name not in _OTHERS
+        if name.strip().casefold() not in _OTHERS
         and any(isinstance(cell, str) and not _is_number(cell) for cell in table.column(name).slice(0, 100).to_pylist())
     ]
     if len(images or textual) != 1:
