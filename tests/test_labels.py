@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tg_crepe._labels import check_known, find_slip, is_unlabelled, read_label_table
+from tg_crepe._labels import check_known, find_slip, is_unlabelled, read_label_table, read_label_tables
 from tg_crepe.warnings import GraphWarning
 
 
@@ -119,3 +119,19 @@ def test_labels_for_other_ids_show_what_ids_look_like(tmp_path):
         ValueError, match=r"1 of its ids are not among the features, the first is '1' \(ids look like 'img"
     ):
         read_label_table(write(tmp_path, "id,label\n1,red\n"), {"img_1.png"})
+
+
+def test_a_marker_is_one_in_all_tables_that_are_taken_together(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label\na,0\nb,1\nc,-1\nd,2\n")
+    (tmp_path / "b.csv").write_text("id,label\ne,1\nf,-1\n")
+    for names in ("ab", "ba"):
+        with pytest.warns(GraphWarning, match="'-1' is taken for unlabelled"):
+            table = read_label_tables([tmp_path / f"{name}.csv" for name in names])
+        assert table.label_of == {"a": "0", "b": "1", "d": "2", "e": "1"}
+
+
+def test_minus_one_beside_one_alone_is_a_class_in_several_tables_too(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label\na,1\nb,-1\n")
+    (tmp_path / "b.csv").write_text("id,label\nc,1\nd,-1\n")
+    table = read_label_tables([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert table.label_of == {"a": "1", "b": "-1", "c": "1", "d": "-1"}

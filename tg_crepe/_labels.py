@@ -66,7 +66,7 @@ def find_slip(names: Mapping[str, int]) -> tuple[str, str] | None:
     ordered = sorted(names, key=lambda name: (names[name], name))
     by_form: dict[str, list[str]] = {}
     for name in ordered:  # two names one letter apart share a form with a letter left out
-        for form in {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))} if len(name) >= _SHORT else ():
+        for form in _forms(name) if len(name) >= _SHORT else ():
             by_form.setdefault(form.casefold(), []).append(name)
     for name in ordered:
         alike = {other for form in _forms(name) for other in by_form.get(form.casefold(), ()) if other != name}
@@ -117,6 +117,22 @@ def read_label_table(
         column (str, optional): The column of the labels. (default: :obj:`"label"`)
         of (str, optional): What has these ids. (default: :obj:`"the features"`)
     """
+    cells = _read_cells(path, ids, column, of)
+    return _without_missing(cells, _marker(cells.given.values()))
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """What stands in a table: the label of every id, the ids that were asked for, and cells with spaces around them."""
+
+    path: Path
+    given: dict[str, str]
+    asked: frozenset[str]
+    trimmed: list[str]
+
+
+def _read_cells(path: Path, ids: Collection[str] | None, column: str, of: str) -> _Cells:
+    """The cells of a table, see :func:`read_label_table`."""
     if path.is_dir():
         raise IsADirectoryError(f"the table of labels '{path}' is a folder: name the file in it")
     if not path.is_file():
@@ -140,16 +156,21 @@ def read_label_table(
                 path, f"{len(unknown)} of its ids are not among {of}, the first is '{unknown[0]}' ({hint})"
             )
     given = {row["id"]: row[cell] for row in rows}
-    missing = sorted({label for label in given.values() if label and is_unlabelled(label, _marker(given.values()))})
-    label_of = {name: label for name, label in given.items() if label and label not in missing}
+    return _Cells(path, given, frozenset(row["id"] for row in rows if row.get("asked")), trimmed)
+
+
+def _without_missing(cells: _Cells, marker: str | None) -> LabelTable:
+    """The labels of a table without what stands for none."""
+    missing = sorted({label for label in cells.given.values() if label and is_unlabelled(label, marker)})
+    label_of = {name: label for name, label in cells.given.items() if label and label not in missing}
     notes = []
-    if trimmed:
-        notes.append(f"spaces around {len(trimmed)} cell(s) are left out, the first is {trimmed[0]!r}")
+    if cells.trimmed:
+        notes.append(f"spaces around {len(cells.trimmed)} cell(s) are left out, the first is {cells.trimmed[0]!r}")
     if missing:
         notes.append(f"{', '.join(map(repr, missing))} is taken for unlabelled")
     if notes:
-        warnings.warn(f"'{path}': " + "; ".join(notes), GraphWarning, stacklevel=2)
-    return LabelTable(label_of, any(bool(row.get("asked")) and row["id"] in label_of for row in rows))
+        warnings.warn(f"'{cells.path}': " + "; ".join(notes), GraphWarning, stacklevel=3)
+    return LabelTable(label_of, not cells.asked.isdisjoint(label_of))
 
 
 @dataclass(frozen=True)
@@ -177,12 +198,14 @@ class ClassRule:
 def read_label_tables(
     paths: Sequence[Path], ids: Collection[str] | None = None, of: str = "the features", left_out: Collection[str] = ()
 ) -> LabelTable:
-    """Several tables taken together; a row that two of them call differently is an error. Labels of what was
-    ``left_out`` are dropped."""
+    """Several tables taken together; a row that two of them call differently is an error, and what marks a row without
+    a label is the same in all of them. Labels of what was ``left_out`` are dropped."""
     label_of: dict[str, str] = {}
     asked, known = False, None if ids is None else {*ids, *left_out}
-    for path in paths:
-        table = read_label_table(path, known, of=of)
+    tables = [_read_cells(path, known, "label", of) for path in paths]
+    marker = _marker(label for cells in tables for label in cells.given.values())
+    for path, cells in zip(paths, tables, strict=True):
+        table = _without_missing(cells, marker)
         asked |= table.asked
         for name, label in table.label_of.items():
             if name not in left_out and label_of.setdefault(name, label) != label:

@@ -208,3 +208,22 @@ def test_components_that_no_label_reaches_are_asked_about():
     with pytest.warns(GraphWarning, match="3 node"):
         result = CrepePropagation().propagate(y, edge_index, mask)
     assert int(label_next(result.prob, mask, edge_index, n=1)) == 4  # in the middle of the three
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_graph_without_an_edge_has_nodes_to_label_too(strategy):
+    labelled = torch.tensor([True, False, False, False])
+    nodes = label_next(torch.full((4, 2), 0.5), labelled, torch.empty(2, 0, dtype=torch.long), n=2, strategy=strategy)
+    assert len(set(nodes.tolist()) - {0}) == 2
+
+
+def test_an_answer_that_is_refused_leaves_the_loop_as_it_was():
+    y, graph = torch.tensor([0, 1, -1, -1]), torch.tensor([[0, 1, 2, 2, 3, 3], [2, 3, 3, 0, 1, 2]])
+    loop = LabelLoop(y, graph, y >= 0, model=LGC())
+    before = loop.result
+    with pytest.raises(ValueError, match="'y' must be >= 0"):
+        loop.answer(torch.tensor([2]), torch.tensor([-3]))
+    assert loop.result is before
+    assert loop.y.tolist() == y.tolist()
+    assert loop.mask.tolist() == (y >= 0).tolist()
+    assert len(loop.answer(torch.tensor([2]), torch.tensor([0])).label) == 4

@@ -1,3 +1,5 @@
+import copy
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -15,6 +17,7 @@ from torch_geometric.data import Data
 from tg_crepe import FeatureKNNGraph, GraphWarning, knn_graph, prepare
 from tg_crepe._optional import available
 from tg_crepe.graph import knn
+from tg_crepe.graph.knn import NeighborGraph
 from tg_crepe.graph.neighbors import nearest_neighbors
 
 METRICS = ["cosine", "euclidean"]
@@ -480,3 +483,12 @@ def test_a_graph_knows_its_recall():
     hit = [int(i) * 3000 + int(j) in found for i, row in enumerate(true) for j in row]
     assert sum(hit) / len(hit) == pytest.approx(edges.recall, abs=0.01)
     assert torch.equal(prepare(*edges).edge_weight, prepare(edge_index, edge_weight).edge_weight)
+
+
+@pytest.mark.parametrize("again", [lambda g: pickle.loads(pickle.dumps(g)), copy.copy, copy.deepcopy])
+def test_the_pair_can_be_copied_and_sent_to_another_process(again):
+    graph = NeighborGraph(torch.tensor([[0, 1], [1, 0]]), torch.ones(2), 0.99)
+    found = again(graph)
+    assert type(found) is NeighborGraph
+    assert found.recall == 0.99
+    assert all(torch.equal(one, other) for one, other in zip(found, graph, strict=True))

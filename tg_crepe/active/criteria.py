@@ -46,6 +46,8 @@ def ratio_change(prob: Tensor, graph: CanonicalGraph, multi_label: bool) -> Tens
         graph (CanonicalGraph): The graph.
         multi_label (bool): Whether the columns are findings on their own.
     """
+    if graph.num_edges == 0:
+        return prob.new_zeros(graph.num_nodes, dtype=torch.float64)
     prob, degree = prob.double(), graph.degree.double()
     volume = ((degree @ prob) / degree.sum()).clamp(1e-6, 1 - 1e-6)
     size, _ = get_normaliser("degree_quantile", volume)(degree.unsqueeze(1) * prob, degree)

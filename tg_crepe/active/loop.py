@@ -63,7 +63,7 @@ class LabelLoop:
         self.num_classes = num_classes
         self.warm_start = warm_start
         self.seed = seed
-        self.result = self._propagate(None)
+        self.result = self._propagate(self.y, self.mask)
 
     @property
     def multi_label(self) -> bool:
@@ -91,13 +91,15 @@ class LabelLoop:
             nodes (torch.Tensor): The nodes, of shape :obj:`[count]`.
             labels (torch.Tensor): Their classes of shape :obj:`[count]`, or findings :obj:`[count, num_classes]`.
         """
-        self.y[nodes] = labels.to(self.y.dtype)
-        self.mask[nodes] = True
-        self.result = self._propagate(self.result if self.warm_start else None)
+        y, mask = self.y.clone(), self.mask.clone()
+        y[nodes] = labels.to(y.dtype)
+        mask[nodes] = True
+        self.result = self._propagate(y, mask, self.result if self.warm_start else None)
+        self.y, self.mask = y, mask  # not where the labels were refused
         return self.result
 
-    def _propagate(self, start: PropagationResult | None) -> PropagationResult:
-        return self.model.propagate(self.y, self.graph, self.mask, None, self.num_classes, start=start)
+    def _propagate(self, y: Tensor, mask: Tensor, start: PropagationResult | None = None) -> PropagationResult:
+        return self.model.propagate(y, self.graph, mask, None, self.num_classes, start=start)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({int(self.mask.sum())} labelled, strategy={self.strategy!r})"

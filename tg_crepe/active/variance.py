@@ -51,7 +51,7 @@ class VarianceReduction:
             return rule
         inside = graph.degree > 0
         part = graph if bool(inside.all()) else graph.subgraph(inside)
-        values, vectors = smallest_eigenpairs(part, min(modes, part.num_nodes - 1))
+        values, vectors = smallest_eigenpairs(part, max(min(modes, part.num_nodes - 1), 0))
         if part is not graph:
             all_vectors = vectors.new_zeros(graph.num_nodes, vectors.size(1))
             all_vectors[inside] = vectors

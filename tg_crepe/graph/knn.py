@@ -46,6 +46,10 @@ class NeighborGraph(tuple[Tensor, Tensor]):
         pair.recall = recall
         return pair
 
+    def __getnewargs__(self) -> tuple[Tensor, Tensor, float | None]:  # type: ignore[override]
+        """What a copy is made of, in another process too."""
+        return (*self, self.recall)
+
 
 def knn_graph(
     x: Tensor,

@@ -108,3 +108,18 @@ def test_a_start_of_another_kind_is_an_error(digits):
     graph, y, mask, _ = digits
     with pytest.raises(ValueError, match="'start' must be a PropagationResult of an earlier call, got Tensor"):
         CrepePropagation().propagate(y, graph, mask, start=y)
+
+
+def test_findings_do_not_go_on_from_classes(digits, first):
+    graph, y, mask, _ = digits
+    findings = torch.nn.functional.one_hot(y, 10).float()
+    assert not CrepePropagation().propagate(findings, graph, mask, start=first).continued
+
+
+def test_volumes_that_differ_in_the_last_digit_are_another_setting():
+    volume = torch.full((10,), 0.1, dtype=torch.float64)
+    other = volume.clone()
+    other[0] += 1e-6
+    one, same, two = (CrepePropagation(class_volume=share)._settings for share in (volume, volume.clone(), other))
+    assert one == same
+    assert one != two

@@ -46,7 +46,9 @@ class Continuation:
     def fits(self, task: LabelTask, settings: str) -> bool:
         """Whether a task is that of the last call with a few more labels."""
         before = self.task
-        if settings != self.settings or task.graph is not before.graph or not torch.equal(task.classes, before.classes):
+        if settings != self.settings or task.graph is not before.graph or task.multi_label != before.multi_label:
+            return False
+        if not torch.equal(task.classes, before.classes):
             return False
         if task.u0 is not None or task.evidence is not None or task.observers or task.snapshot_rows is not None:
             return False

@@ -181,8 +181,9 @@ class CrepePropagation(EnergyModel):
 
     @property
     def _settings(self) -> str:
-        """All settings of the model, to be compared."""
-        return repr(sorted((name, repr(value)) for name, value in vars(self).items()))
+        """All settings of the model, to be compared: of tensors all digits."""
+        plain = {name: value.tolist() if isinstance(value, Tensor) else value for name, value in vars(self).items()}
+        return repr(sorted((name, repr(value)) for name, value in plain.items()))
 
     def _pools_evidence(self, task: LabelTask) -> bool:
         return not self._plain(task)
