@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,12 +17,14 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 #: taken for damaged. Pillow's own limit is a twelfth of it and meant for servers that read files of strangers.
 MOST_PIXELS = 1 << 30
 
-#: Pillow's limit belongs to the whole process: one thread at a time raises it.
+#: Pillow's limit belongs to the whole process: one thread at a time lifts it.
 _LIMIT = threading.Lock()
 
 
 def open_picture(file: Path | BinaryIO, name: Path | str | None = None) -> Any:
     """Pillow's image of a file with its header read; the pixels are read on demand.
+
+    Filters of warnings belong to the process, and this is called by threads: they stay as they are.
 
     Args:
         file (Path or file): The file.
@@ -32,10 +33,9 @@ def open_picture(file: Path | BinaryIO, name: Path | str | None = None) -> Any:
     path = str(file) if name is None else name
     image_module: Any = require("PIL.Image", extra="vision")
     try:
-        with _LIMIT, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd EXIF data and the like: the pixels are what counts
+        with _LIMIT:
             before = image_module.MAX_IMAGE_PIXELS
-            image_module.MAX_IMAGE_PIXELS = MOST_PIXELS
+            image_module.MAX_IMAGE_PIXELS = None  # no remark either: opening takes no memory, and the limit is below
             try:
                 image = image_module.open(file, formats=FORMATS)
             finally:
@@ -44,8 +44,6 @@ def open_picture(file: Path | BinaryIO, name: Path | str | None = None) -> Any:
         raise FileNotFoundError(f"the image '{path}' is missing") from error
     except PermissionError as error:
         raise PermissionError(f"the image '{path}' may not be read") from error
-    except image_module.DecompressionBombError as error:
-        raise _too_large(path) from error
     except Exception as error:  # whatever the reader of the first bad byte likes
         raise damaged_file(
             path, f"it is not a readable image ({', '.join(FORMATS)}); it is damaged or of another kind"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
 
 def sparse_csr(rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> Tensor:
     """A sparse CSR tensor, without torch's notice that these are in beta."""
+    _take_notice()
+    return torch.sparse_csr_tensor(rowptr, col, value, size=shape, check_invariants=False)
+
+
+@cache
+def _take_notice() -> None:
+    """Torch gives its notice once. Filters of warnings belong to the process: threads that changed them at every matrix
+    would leave what they should not."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(rowptr, col, value, size=shape, check_invariants=False)
+        none = torch.zeros(1, dtype=torch.long)
+        torch.sparse_csr_tensor(none, none[:0], none[:0].float(), size=(0, 0), check_invariants=False)
 
 
 def normalised_adjacency(graph: CanonicalGraph) -> Tensor:
