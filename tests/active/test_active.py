@@ -113,7 +113,8 @@ def test_bad_arguments_are_named():
         ({"n": 0}, "'n' must be an integer >= 1"),
         ({"prob": prob[:, 0]}, "'prob' must be of shape"),
         ({"prob": prob * 3}, r"'prob' must lie in \[0, 1\]"),
-        ({"labelled": labelled[:5]}, "mask"),
+        ({"labelled": labelled[:5]}, r"'labelled' must be of shape \[num_nodes\] = \[150\]"),
+        ({"labelled": torch.tensor([150])}, "'labelled' must hold node indices"),
     ):
         arguments = {"prob": prob, "labelled": labelled, "edge_index": both_ways(graph)[0], **change}
         with pytest.raises(ValueError, match=message):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tg_crepe
-from tg_crepe import GraphWarning, cli
+from tg_crepe import ConvergenceWarning, GraphWarning, cli
 
 pytest.importorskip("typer", reason="the command line needs the extra 'cli'")
 pytest.importorskip("rich", reason="the command line needs the extra 'cli'")
@@ -18,6 +18,7 @@ pytest.importorskip("rich", reason="the command line needs the extra 'cli'")
 from rich.console import Console
 
 from tg_crepe.cli.app import _plain_warnings, run
+from tg_crepe.warnings import DatasetWarning
 
 
 @pytest.fixture
@@ -108,10 +109,11 @@ def test_main_ends_with_the_code_of_the_command(monkeypatch, capsys):
     assert "nonsense" in capsys.readouterr().err
 
 
-def test_warnings_of_the_package_are_one_line_each(capsys):
+@pytest.mark.parametrize("kind", [GraphWarning, ConvergenceWarning, DatasetWarning])
+def test_warnings_of_the_package_are_one_line_each(capsys, kind):
     with _plain_warnings(Console(stderr=True)):
         for _ in range(2):
-            warnings.warn("3 node(s) [lie] apart " + "x" * 200, GraphWarning, stacklevel=1)
+            warnings.warn("3 node(s) [lie] apart " + "x" * 200, kind, stacklevel=1)
         warnings.warn("`torch.jit.script` is deprecated", FutureWarning, stacklevel=1)
     assert capsys.readouterr().err == 2 * ("warning: 3 node(s) [lie] apart " + "x" * 200 + "\n")
 

@@ -5,8 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from typer import BadParameter
 
 from tg_crepe.cli._inputs import read_features
+from tg_crepe.cli._options import class_rule
 from tg_crepe.cli.app import run
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) / 4
@@ -100,6 +102,12 @@ def test_the_weights_of_torchvisions_resnet18_are_taken(tmp_path):
     image = torch.rand(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(ours(image), network(image))
+
+
+def test_classes_are_compared_as_the_labels_of_a_table_are():
+    assert class_rule("caf\u0065\u0301,a  b,dog", False).classes == ["caf\u00e9", "a b", "dog"]
+    with pytest.raises(BadParameter, match="each once"):
+        class_rule("a b,a  b", False)
 
 
 def relabel(table, changes):

@@ -166,6 +166,12 @@ def test_the_source_is_never_replaced(tmp_path):
     assert (tmp_path / "a.npz").read_bytes() == before
 
 
+def test_a_source_that_is_missing_is_called_so_where_there_is_a_file_already(tmp_path):
+    (tmp_path / "out.npz").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="the source '.*nowhere' is missing"):
+        embed_to_file(tmp_path / "nowhere", tmp_path / "out.npz", colour_encoder())
+
+
 def test_names_of_a_file_stand_there_once(tmp_path):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame({"text": ["one", "two"]}, index=[7, 7])

@@ -115,3 +115,9 @@ def test_options_are_checked():
         CutSSL(concavity=(0.0, 1.5))
     with pytest.raises(ValueError, match="'max_steps' must hold a limit for each"):
         CutSSL(max_steps=(100,))
+
+
+@pytest.mark.parametrize("option", [{"concavity": 0.1}, {"max_steps": 100}, {"concavity": None}])
+def test_a_number_in_the_place_of_a_sequence_is_named(option):
+    with pytest.raises(ValueError, match="'concavity' and 'max_steps' must be sequences of the same length, got"):
+        CutSSL(**option)

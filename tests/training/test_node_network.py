@@ -76,3 +76,13 @@ def test_sampled_neighbours_are_batches_of_all_nodes():
         pytest.skip("NeighborLoader needs pyg-lib or torch-sparse")
     runner = make(neighbor_batches(batch_size=4))
     assert runner.predict(runner.train(torch.ones(10, 3), 0)).shape == (10, 3)
+
+
+def test_a_loader_that_shuffles_draws_nothing_from_the_users_generator():
+    def shuffled(data):
+        return [data.subgraph(part) for part in torch.randperm(10).split(5)]
+
+    state = torch.get_rng_state()
+    runner = make(shuffled)
+    runner.predict(runner.train(torch.rand(10, 3, generator=torch.Generator().manual_seed(1)), 0))
+    assert torch.equal(torch.get_rng_state(), state)

@@ -60,7 +60,7 @@ def label_next(
         raise ValueError(f"'prob' must be of shape [num_nodes, num_classes], got {list(prob.shape)}")
     if not bool(((prob >= 0) & (prob <= 1)).all()):
         raise ValueError("'prob' must lie in [0, 1], got others")
-    candidate = ~check_mask(check_tensor("labelled", labelled), prob.size(0))
+    candidate = ~check_mask(labelled, prob.size(0), "labelled")
     n = min(n, int(candidate.sum()))
     if strategy == "random":
         order = torch.randperm(prob.size(0), generator=torch.Generator().manual_seed(seed)).to(candidate.device)

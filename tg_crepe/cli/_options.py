@@ -44,11 +44,11 @@ Cache = Annotated[
 
 def class_rule(classes: str | None, new_class: bool) -> ClassRule:
     """What a user said of the names of classes."""
-    from tg_crepe._labels import ClassRule
+    from tg_crepe._labels import ClassRule, clean
 
     if classes is None:
         return ClassRule(None, new_class)
-    names = [name.strip() for name in classes.split(",") if name.strip()]
+    names = [name for name in map(clean, classes.split(",")) if name]
     if len(set(names)) < 2 or len(set(names)) < len(names):
         raise typer.BadParameter(
             f"it must name two classes or more, each once, got '{classes}'", param_hint="'--classes'"

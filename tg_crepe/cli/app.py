@@ -117,9 +117,9 @@ def _fail(message: str, debug: bool) -> int:
 @contextmanager
 def _plain_warnings(screen: Console) -> Iterator[None]:
     """Shows the package's own warnings as one yellow line each, and hides what PyG's import says of ``torch.jit``."""
-    from tg_crepe.warnings import ConvergenceWarning, GraphWarning
+    from tg_crepe.warnings import ConvergenceWarning, DatasetWarning, GraphWarning
 
-    ours = (ConvergenceWarning, GraphWarning)
+    ours = (ConvergenceWarning, DatasetWarning, GraphWarning)
     with warnings.catch_warnings():
         show = warnings.showwarning
 

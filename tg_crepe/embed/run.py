@@ -112,7 +112,8 @@ def embed_to_file(
     path = Path(out)
     if path.suffix.lower() != ".npz":
         raise ValueError(f"'out' must end in .npz, got '{path}'")
-    if isinstance(source, str | os.PathLike) and path.exists() and path.samefile(source):
+    given = Path(source) if isinstance(source, str | os.PathLike) else None
+    if given is not None and given.exists() and path.exists() and path.samefile(given):
         raise ValueError(f"'out' must not be the source itself, got '{path}'")
     asked = asked_for(model, column, options)
     encoder, items = _open(source, model, column, options)

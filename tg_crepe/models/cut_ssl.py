@@ -75,7 +75,12 @@ class CutSSL(EnergyModel):
         super().__init__(**options)
         if self.bind_volume is None:
             raise ValueError("'bind_volume' must be given, got None: the sizes of the classes are constraints")
-        concavity, max_steps = tuple(concavity), tuple(max_steps)
+        try:
+            concavity, max_steps = tuple(concavity), tuple(max_steps)
+        except TypeError:
+            raise ValueError(
+                f"'concavity' and 'max_steps' must be sequences of the same length, got {concavity} and {max_steps}"
+            ) from None
         if not concavity or not all(isinstance(s, float | int) and 0 <= s < _PENALTY for s in concavity):
             raise ValueError(f"'concavity' must hold numbers in [0, {_PENALTY:g}), one at least, got {concavity}")
         if len(max_steps) != len(concavity):

@@ -31,7 +31,8 @@ class PoissonMBO(EnergyModel):
     of one sign). It ends when no label changes. A finding of multi-label data has its own threshold.
 
     Args:
-        fidelity (float, optional): :math:`\mu`. (default: :obj:`1.0`, the value of the paper)
+        fidelity (float, optional): :math:`\mu`, in units of the smallest power of two that no weight exceeds.
+            (default: :obj:`1.0`, the value of the paper)
         inner_steps (int, optional): Steps of diffusion between two thresholds. (default: :obj:`40`, that of the paper)
         max_steps (int, optional): Thresholds at most. (default: :obj:`20`, that of the paper)
         **options: Those of :class:`EnergyModel`; ``bind_volume`` is :obj:`"labels"` unless it is given.
@@ -60,7 +61,7 @@ class PoissonMBO(EnergyModel):
         volume = resolve_volume("bind_volume", self.bind_volume, task)
         graph, communicator = task.graph, task.graph.communicator
         degree = graph.degree.unsqueeze(-1)
-        # In units of the largest weight, which is about one in the paper: the labels are free of scale.
+        # In units of the largest weight, which is about one in the paper; as a power of two, which rounds nothing.
         push = self.fidelity * 2.0**graph.unit_exponent * poisson_source(task).to(task.sign.dtype)
         step = 1 / communicator.max(degree.max() if degree.numel() else degree.new_zeros(()))
         keep, push = 1 - step * degree, step * push  # u − δ (L u − μ b) = (1 − δ d) u + δ W u + δ μ b

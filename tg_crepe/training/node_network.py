@@ -76,7 +76,8 @@ class NodeNetwork:
             target (torch.Tensor): :math:`m`, of shape :obj:`[num_nodes, num_classes]`.
             seed (int): Of dropout and of the batches.
         """
-        self._check(target)
+        with seeded(0):  # a loader may shuffle
+            self._check(target)
         network = copy.deepcopy(self.network).to(target.device).train()
         optimizer = self.optimizer(network)
         with seeded(seed), torch.enable_grad():
