@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 
 from tg_crepe.cli.app import run
 from tg_crepe.embed import read_embedding
+from tg_crepe.runs import RunFolder
 
 MODEL = "timm:test_resnet"
 
@@ -167,8 +168,9 @@ def test_texts_are_labelled_and_shown(place):
         rows_of = csv.writer(file)
         rows_of.writerow(["id", "text", "label"])
         rows_of.writerows([place, text, name if place < 8 else ""] for place, (name, text) in enumerate(rows))
-    line = ["propagate", "texts.csv", "--labels", "texts.csv", "--text", "text", "-k", "5", "-o", "a.csv"]
+    line = ["propagate", "texts.csv", "--labels", "texts.csv", "--text", "text", "-k", "5", "-o", "a.csv", "--run", "r"]
     assert run([*line, "--report", "a.html"]) == 0
+    assert RunFolder.open("r").info["settings"]["text"] == "text"
     found = [row["label"] for row in table("a.csv")]
     assert np.mean([label == name for label, (name, _) in zip(found, rows, strict=True)]) > 0.9
     page = Path("a.html").read_text()

@@ -69,3 +69,16 @@ def test_names_alone_are_enough_for_label_studio(place):
     tasks = json.loads(Path("out.json").read_text())
     assert tasks[0]["data"] == {"id": "000.png"}
     assert np.mean(["annotations" in task for task in tasks]) == 6 / 30
+
+
+def test_the_texts_are_those_of_the_column_that_the_run_was_made_of(place, capsys):
+    names = [line.split(",")[0] for line in Path("a.csv").read_text().splitlines()[1:]]
+    rows = [f"{name},a text,question {number}\n" for number, name in enumerate(names)]
+    Path("texts.csv").write_text("id,text,question\n" + "".join(rows))
+    info = json.loads(Path("run/run.json").read_text())
+    info["settings"] |= {"features": "texts.csv", "embedding": "a model", "text": "question"}
+    Path("run/run.json").write_text(json.dumps(info))
+    assert run(["export", "run", "--to", "label-studio", "-o", "a.json"]) == 0
+    assert json.loads(Path("a.json").read_text())[1]["data"]["text"] == "question 1"
+    assert run(["export", "run", "--to", "label-studio", "--text", "text", "-o", "b.json"]) == 0
+    assert json.loads(Path("b.json").read_text())[1]["data"]["text"] == "a text"

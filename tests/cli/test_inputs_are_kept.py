@@ -88,7 +88,7 @@ def test_export_does_not_replace_the_files_that_a_run_says_it_was_made_of(folder
 def test_a_table_within_the_folder_of_the_run_is_refused_before_any_work(folder, capsys):
     (folder / "r").mkdir()
     before = snapshot(folder)
-    assert run("propagate f.csv --labels labels.csv -o ./r/p.csv --run r".split()) == 2
+    assert run(["propagate", "f.csv", "--labels", "labels.csv", "-o", "./r/p.csv", "--run", "r"]) == 2
     assert "lies in the folder of the run" in capsys.readouterr().err
     assert snapshot(folder) == before
 

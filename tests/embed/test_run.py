@@ -168,7 +168,7 @@ def test_the_source_is_never_replaced(tmp_path):
 
 def test_a_source_that_is_missing_is_called_so_where_there_is_a_file_already(tmp_path):
     (tmp_path / "out.npz").write_bytes(b"")
-    with pytest.raises(FileNotFoundError, match="the source '.*nowhere' is missing"):
+    with pytest.raises(FileNotFoundError, match=r"the source '.*nowhere' is missing"):
         embed_to_file(tmp_path / "nowhere", tmp_path / "out.npz", colour_encoder())
 
 

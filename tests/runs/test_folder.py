@@ -255,3 +255,9 @@ def test_what_a_system_or_a_killed_command_left_does_not_keep_a_run_from_being_r
     with stage_run(target, "propagate", {}, 2, force=True):
         pass
     assert RunFolder.open(target).info["seed"] == 2
+
+
+def test_a_cell_without_end_is_a_damaged_table(run):
+    (run.path / "trace.csv").write_text("step\n" + "1" * 200_000 + "\n")
+    with pytest.raises(ValueError, match="it is not a whole csv file"):
+        run.read_trace()

@@ -64,7 +64,7 @@ def demo(
     from tg_crepe import CrepePropagation
     from tg_crepe.runs import check_free
 
-    check_free(out / _RUN, force=True)
+    check_free(out / _RUN, force=True, whole=True)
     # The spinner must be gone before anything is printed: both end up on one terminal.
     progress: Console = ctx.obj
     screen = Console(highlight=False, soft_wrap=True)

@@ -54,7 +54,8 @@ def export(
     check_output(out, force, (TOOLS[to],), [run, files])
     folder = RunFolder.open(run)
     if files is None:
-        files = _made_of(folder)
+        files, column = _made_of(folder)
+        text = text or column
         check_output(out, force, (TOOLS[to],), [files])
     progress: Console = ctx.obj
     with progress.status("reading"):
@@ -70,10 +71,12 @@ def export(
         typer.echo(f"the labelling interface that goes with it: {label_studio_config(items)}")
 
 
-def _made_of(run: RunFolder) -> Path | None:
-    """The files that a run says it was made of."""
+def _made_of(run: RunFolder) -> tuple[Path | None, str | None]:
+    """The files that a run says it was made of, and the column of its texts where it was named."""
     settings: dict[str, Any] = run.info["settings"]
-    return Path(str(settings["features"])) if settings.get("embedding") and settings.get("features") else None
+    if not settings.get("embedding") or not settings.get("features"):
+        return None, None
+    return Path(str(settings["features"])), settings.get("text")
 
 
 def _read(run: RunFolder, files: Path | None, text: str | None) -> LabelledItems:

@@ -217,7 +217,7 @@ def propagate(
         write_columns(_columns(nodes, known, result), out)
         if run is not None or report is not None:
             settings = {"features": features, "labels": tables_of(labels), "truth": truth, **found.settings(nodes)}
-            settings |= {"prior": prior, "prior_trust": result.prior_trust}
+            settings |= {"text": options.text, "prior": prior, "prior_trust": result.prior_trust}
             with ExitStack() as stack:
                 place = run or stack.enter_context(temporary_folder()) / out.stem
                 with stage_run(place, "propagate", {**settings, "k": k}, force=force) as folder:

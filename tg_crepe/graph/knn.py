@@ -46,7 +46,7 @@ class NeighborGraph(tuple[Tensor, Tensor]):
         pair.recall = recall
         return pair
 
-    def __getnewargs__(self) -> tuple[Tensor, Tensor, float | None]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[Tensor, Tensor, float | None]:
         """What a copy is made of, in another process too."""
         return (*self, self.recall)
 

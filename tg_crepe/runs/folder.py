@@ -291,7 +291,10 @@ class RunFolder:
 
     def _read_table(self, name: str) -> list[dict[str, Cell]]:
         path = self._existing(name)
-        rows = list(csv.reader(io.StringIO(read_text(path), newline="")))
+        try:
+            rows = list(csv.reader(io.StringIO(read_text(path), newline="")))
+        except csv.Error as error:
+            raise damaged_file(path, f"it is not a whole csv file ({error})") from error
         header = rows[0] if rows else []
         for number, row in enumerate(rows[1:], start=2):
             if len(row) != len(header):
