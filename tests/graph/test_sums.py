@@ -26,6 +26,8 @@ def test_sums_are_those_of_numpy_in_double_precision_and_change_nothing(shape, d
         (reductions.norm(a), np.sqrt((x * x).sum())),
         (reductions.squared_distance(a, b), ((x - y) ** 2).sum()),
         (reductions.absolute_sum(a), np.abs(x).sum()),
+        (reductions.plain_sum(a), x.sum()),
+        (reductions.plain_sum(mass), m.sum()),
         (reductions.weighted_sum(mass, a), m @ x),
     ):
         assert found.dtype == torch.float64
@@ -49,7 +51,8 @@ def test_sums_have_the_same_bits_with_one_thread_and_with_two(dtype, monkeypatch
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            sums = (reductions.inner(a, b), reductions.squared_distance(a, b), reductions.absolute_sum(a))
+            sums = [reductions.inner(a, b), reductions.squared_distance(a, b), reductions.absolute_sum(a)]
+            sums += [reductions.plain_sum(a), reductions.plain_sum(mass)]
             found.append(torch.cat([torch.stack(sums), reductions.weighted_sum(mass, a)]))
     finally:
         torch.set_num_threads(before)

@@ -11,7 +11,7 @@ from tg_crepe._optional import available
 from tg_crepe._threads import for_each_chunk
 from tg_crepe.energy.gradient import inverse_degree
 from tg_crepe.graph.communicator import ALONE, Communicator
-from tg_crepe.graph.reductions import inner, shared_quantile, weighted_sum
+from tg_crepe.graph.reductions import inner, plain_sum, shared_quantile, weighted_sum
 from tg_crepe.typing import OptTensor
 
 
@@ -99,7 +99,7 @@ class Quantile:
 def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor, communicator: Communicator = ALONE) -> Tensor:
     """The smallest value of each column below or at which at least ``level`` of the mass lies."""
     if communicator.world_size > 1:
-        total = communicator.sum(mass.sum(dtype=torch.float64))
+        total = plain_sum(mass, communicator)
         return shared_quantile(v.unbind(1), [mass] * v.size(1), level.double() * total, communicator).view(1, -1)
     find = _selected_quantile if v.device.type == "cpu" and available("numba") else _sorted_quantile
     return find(v.t().contiguous(), mass.contiguous(), level.double()).view(1, -1)
@@ -118,7 +118,7 @@ def _selected_quantile(rows: Tensor, mass: Tensor, level: Tensor) -> Tensor:
     """The same without sorting, by compiled code, a row per thread."""
     from tg_crepe.energy.quantile_kernel import select_quantile
 
-    wanted = (level * mass.sum(dtype=torch.float64)).tolist()
+    wanted = (level * plain_sum(mass)).tolist()
     # Adding zero makes one number of the two zeros.
     bits = (rows + 0.0).view(torch.int32 if rows.dtype == torch.float32 else torch.int64).numpy()
     found, masses = np.empty(len(bits), dtype=bits.dtype), mass.numpy()

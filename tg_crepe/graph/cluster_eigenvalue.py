@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.reductions import inner, plain_sum
 from tg_crepe.graph.spectrum import without_kernel
 
 #: The smallest value; below it components are as good as separate.
@@ -80,7 +81,7 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     basis: list[Tensor] = []
     labelled = (block != 0).any(dim=1)
     root = graph.degree[labelled].double().sqrt().unsqueeze(-1)
-    volume = float(communicator.sum(graph.degree.double().sum()))
+    volume = float(plain_sum(graph.degree, communicator))
     at_labels = root.new_zeros(root.size(0), 0)
     projected = block.new_zeros(0, 0, dtype=torch.float64)
     newest, now = block, (math.inf, math.inf)
@@ -130,7 +131,7 @@ def _counted(value: Tensor, part: Tensor, index: int) -> float:
 def _new_directions(x: Tensor, basis: list[Tensor], communicator: Communicator) -> Tensor:
     """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
     # What is this small beside x itself is rounding, with the kernel in it: the basis spans all that there is.
-    least = (1000 * torch.finfo(x.dtype).eps) ** 2 * float(communicator.sum(x.double().square().sum()))
+    least = (1000 * torch.finfo(x.dtype).eps) ** 2 * float(inner(x, x, communicator))
     for _ in range(2):  # the second round removes what rounding left of the first
         # All blocks against the same x: one message between processes, where one block after the other takes many.
         if basis:

@@ -51,6 +51,14 @@ def squared_distance(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -
     return communicator.sum(total)
 
 
+def plain_sum(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
+    r""":math:`\sum_i a_i` over all entries, a scalar in double precision."""
+    total = a.new_zeros((), dtype=torch.float64)
+    for (x,) in _rows(a):
+        total += x.double().sum()
+    return communicator.sum(total)
+
+
 def absolute_sum(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a\|_1`, a scalar in double precision."""
     total = a.new_zeros((), dtype=torch.float64)

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from tg_crepe.graph.reductions import plain_sum
 from tg_crepe.inference.held_out import HeldOut, deal_labels, leave_out
 from tg_crepe.inference.task import ExpectedError, Judgement, LabelTask
 from tg_crepe.inference.volumes import normalise_masses, resolve_volume
@@ -132,9 +133,7 @@ def _own_rate(task: LabelTask) -> float:
 def own_doubt(prob: Tensor, task: LabelTask) -> float:
     """One minus the mean largest entry of soft labels, over the unlabelled nodes."""
     free = ~task.labelled
-    total, number = task.graph.communicator.sums(
-        prob[free].amax(dim=1).sum().view(1), free.sum().to(prob.dtype).view(1)
-    )
+    total, number = task.graph.communicator.sums(plain_sum(prob[free].amax(dim=1)).view(1), free.sum().double().view(1))
     return float(1 - total / number.clamp(min=1)) if float(number) else 0.0
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
 from tg_crepe.graph.communicator import ALONE, Communicator
-from tg_crepe.graph.reductions import safe_divide
+from tg_crepe.graph.reductions import plain_sum, safe_divide
 from tg_crepe.inference.task import LabelTask, Solution
 from tg_crepe.typing import OptTensor
 
@@ -84,7 +84,7 @@ def calibrate(task: LabelTask, solution: Solution) -> Tensor:
     if judgement is not None and judgement.support is None:
         return torch.softmax(score, dim=1)
     centred = score if task.multi_label else score - score.mean(dim=1, keepdim=True)
-    spread = (communicator.sum(centred.square().sum()) / (task.graph.total_nodes * score.size(1))).sqrt()
+    spread = (plain_sum(centred.square(), communicator) / (task.graph.total_nodes * score.size(1))).sqrt()
     if not float(spread) > 0:
         spread = torch.ones_like(spread)
     score = centred / spread
@@ -129,7 +129,7 @@ def match_confidence(score: Tensor, confidence: float, communicator: Communicato
 
     def excess(log_sharpness: float) -> float:
         top = (below * math.exp(log_sharpness)).exp_().sum(dim=1).reciprocal_()
-        return float(communicator.sum(top.sum())) / max(count, 1.0) - confidence
+        return float(plain_sum(top, communicator)) / max(count, 1.0) - confidence
 
     return _crossing(excess)
 
@@ -165,7 +165,7 @@ def fit_sharpness(
         target = 0.5 + target * (0.5 * m / (m + 2))
 
         def slope(sharpness: float) -> float:
-            return float(communicator.sum((logit * (torch.sigmoid(sharpness * logit) - target)).sum()) / m)
+            return float(plain_sum(logit * (torch.sigmoid(sharpness * logit) - target), communicator) / m)
 
     else:
         rows = known.all(dim=1)
@@ -176,7 +176,7 @@ def fit_sharpness(
 
         def slope(sharpness: float) -> float:
             loss = logit * (torch.softmax(sharpness * logit, dim=1) - target)
-            return float(communicator.sum(loss.sum(dim=1).sum()) / m)
+            return float(plain_sum(loss.sum(dim=1), communicator) / m)
 
     return _crossing(lambda log_sharpness: slope(math.exp(log_sharpness)))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.communicator import Communicator
+from tg_crepe.graph.reductions import plain_sum
 
 #: The first temperature in mean distances of a score from the best of its node, and the factor from one to the next.
 #: Warmer, soft labels are further off than the start is; with a larger factor Newton's method begins too far away.
@@ -45,7 +46,7 @@ def smooth_offsets(score: Tensor, number: Tensor, offset: Tensor, communicator: 
         torch.Tensor: The offsets with the fewest nodes too many, of those that were met.
     """
     shifted = score + offset.unsqueeze(-1)
-    below = float(communicator.sum((shifted.amax(dim=0) - shifted).sum())) / (score.size(0) * int(number.sum()))
+    below = float(plain_sum(shifted.amax(dim=0) - shifted, communicator)) / (score.size(0) * int(number.sum()))
     tau = _WARM * below
     best, fewest, cooled, stuck = offset, torch.inf, 0, False
     point = _SmoothPoint(score, number, offset, tau, communicator)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tg_crepe.graph.reductions import plain_sum
 from tg_crepe.inference.expected_error import diffused_support, label_worth
 from tg_crepe.inference.pool import log_opinion
 from tg_crepe.inference.task import LabelTask
@@ -97,7 +98,7 @@ def _agreement(task: LabelTask, opinion: Tensor) -> Callable[[float], float] | N
     def agreement(t: float) -> float:
         evidence = torch.softmax(t * opinion, dim=1)
         mean = communicator.sum(evidence.sum(dim=0)) / number
-        return float(communicator.sum(torch.log((support * evidence / mean).sum(dim=1)).sum())) / number
+        return float(plain_sum(torch.log((support * evidence / mean).sum(dim=1)), communicator)) / number
 
     return agreement
 

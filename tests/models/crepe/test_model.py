@@ -336,3 +336,24 @@ def test_given_volumes_bind_two_classes_with_one_label_each_too():
     shares = torch.tensor([0.2, 0.8])
     result = CrepePropagation(class_volume=shares).propagate(two, graph.adjacency, mask)
     assert int((result.label == 0).sum()) == pytest.approx(30, abs=2)
+
+
+@pytest.mark.filterwarnings("ignore::tg_crepe.GraphWarning")  # one-way edges, loops
+def test_all_of_a_result_has_the_same_bits_with_one_thread_and_with_two():
+    """More nodes than torch adds up in one thread, and a number of them that no register divides."""
+    nodes, generator = 40_001, torch.Generator().manual_seed(0)
+    y = torch.arange(nodes) % 3
+    same = torch.randint(nodes // 3, (2, 4 * nodes), generator=generator) * 3 + torch.randint(3, (4 * nodes,), generator=generator)
+    edges = torch.cat([same, torch.randint(nodes, (2, nodes), generator=generator)], dim=1)
+    weight = torch.rand(edges.size(1), generator=generator)
+    mask = torch.rand(nodes, generator=generator) < 0.002
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(CrepePropagation().propagate(y, edges, mask, weight))
+    finally:
+        torch.set_num_threads(before)
+    for name in ("label", "prob", "certainty", "u"):
+        assert torch.equal(getattr(found[0], name), getattr(found[1], name)), name
+    assert found[0].expected_error == found[1].expected_error

@@ -10,6 +10,7 @@ from tg_crepe._optional import available
 from tg_crepe._threads import for_each_chunk
 from tg_crepe.energy.normaliser import along_degree
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import plain_sum
 from tg_crepe.inference.evidence import evidence_source
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import normalise_masses
@@ -174,4 +175,4 @@ def rms_value(u: Tensor, graph: CanonicalGraph) -> Tensor:
     """The root of the degree-weighted mean square of v = u/d, a scalar in double precision."""
     degree, communicator = graph.degree.double(), graph.communicator
     square = u.double().square().sum(dim=1)
-    return (communicator.sum((square / degree).sum()) / communicator.sum(degree.sum())).sqrt()
+    return (plain_sum(square / degree, communicator) / plain_sum(degree, communicator)).sqrt()
