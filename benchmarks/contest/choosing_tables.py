@@ -88,12 +88,11 @@ def trust(folder: Path) -> str | None:
     family, held = results.least_held(HEAD)
     families = {family for family, _ in results.places}
     return (
-        f"Over {len(families)} data sets `prob` of the default is {results.mean(HEAD, 'ece'):.0f} points off on average, {few} and "
-        f"{many}. The interval of `expected_error`, which is meant to hold the true error 90 times in 100, held it "
-        f"{results.held(HEAD):.0f} times ({held:.0f} on {family}, the worst). The least certain fifth of the rows "
-        f"holds {found:.0f} of 100 errors, where at most {most:.0f} could be and chance finds 20; with it put right "
-        "the error falls from "
-        f"{results.mean(HEAD, 'error'):.1f} to {results.mean(HEAD, 'left'):.1f} %. "
+        f"Over {len(families)} data sets `prob` of the default is {results.mean(HEAD, 'ece'):.0f} points off on "
+        f"average, {few} and {many}. The interval of `expected_error`, which is meant to hold the true error 90 times "
+        f"in 100, held it {results.held(HEAD):.0f} times ({held:.0f} on {family}, the worst). The least certain fifth "
+        f"of the rows holds {found:.0f} of 100 errors, where at most {most:.0f} could be and chance finds 20; with it "
+        f"put right the error falls from {results.mean(HEAD, 'error'):.1f} to {results.mean(HEAD, 'left'):.1f} %. "
         f"`python benchmarks/contest certainty`: {link('contest_certainty')}."
     )
 
