@@ -1,23 +1,25 @@
 """Writes what was measured into the pages: README.md and docs/*.md, from the CSV files of benchmarks/results alone.
 
-    python benchmarks/pages.py            # fills every part of every page
-    python benchmarks/pages.py --check    # only says which parts differ from their CSV files, and fails if any does
+    python benchmarks/pages.py            # fills every part of every page, and draws or copies their pictures
+    python benchmarks/pages.py --check    # only says what differs from the CSV files, and fails if anything does
 
 A part of a page stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the names are those of
-:data:`MAKERS`, on whatever page they stand. A part whose CSV file is missing stays as it is.
+:data:`MAKERS`, on whatever page they stand. A part or a picture whose CSV file is missing stays as it is. A picture
+that is drawn here keeps a mark of its numbers, so that another release of matplotlib does not make it differ.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from contest import tables, whole_tables
+from contest import choosing_tables, tables, whole_tables
 from hybrid.page import EXPERIMENTS, page_text
-from shared import machine
+from shared import few_labels, machine
 from shared.page import filled, parts
 from table1.verdict import verdict_table
 
@@ -39,9 +41,24 @@ MAKERS: dict[str, Maker] = {
     "certainty": tables.certainty,
     "time": tables.times,
     **whole_tables.MAKERS,
+    **choosing_tables.MAKERS,
     "verdict": verdict_table,
     **{f"hybrid_{name}": functools.partial(_experiment, name) for name in EXPERIMENTS},
 }
+
+#: The pictures of the pages that the commands have drawn beside their CSV files, by what the pages call them.
+DRAWN = {
+    "certainty": "contest_certainty",
+    "evidence": "evidence",
+    "families": "contest_energies",
+    "graphs": "contest_graphs",
+    "labelling": "labelling",
+    "parts": "parts",
+    "pretrained": "pretrained",
+}
+
+#: The picture of labels per class, which is drawn here: it is made of two CSV files.
+FEW_LABELS = "few_labels"
 
 PAGES = (machine.DOCS.parent / "README.md", *sorted(machine.DOCS.glob("*.md")))
 
@@ -69,11 +86,30 @@ def fill_pages(pages: Iterable[Path], folder: Path, check: bool = False) -> list
     return found
 
 
+def fill_pictures(images: Path, folder: Path, check: bool = False) -> list[str]:
+    """Draws and copies pictures, or only checks them; the name of every one that differs."""
+    found = []
+    for name, stem in DRAWN.items():
+        source, picture = folder / f"{stem}.png", images / f"{name}.png"
+        if source.exists() and not (picture.exists() and picture.read_bytes() == source.read_bytes()):
+            found.append(picture.name)
+            if not check:
+                shutil.copyfile(source, picture)
+    if rows := few_labels.default_rows(folder):
+        curves, picture = few_labels.Curves(rows), images / f"{FEW_LABELS}.png"
+        if not (picture.exists() and curves.mark().encode() in picture.read_bytes()):
+            found.append(picture.name)
+            if not check:
+                few_labels.draw_kinds(curves, picture)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     found = fill_pages(PAGES, machine.RESULTS, check)
+    found += fill_pictures(machine.DOCS / "images", machine.RESULTS, check)
     print("\n".join([f"{'differs' if check else 'written'}: {line}" for line in found] or ["all pages are up to date"]))
     sys.exit(1 if check and found else 0)
 

@@ -46,10 +46,14 @@ def title(name: str) -> str:
     return _TITLES.get(name, name.replace("_", " "))
 
 
+def link(stem: str) -> str:
+    """A link to a CSV file."""
+    return f"[{stem}.csv]({_WEB}/{stem}.csv)"
+
+
 def _under(text: str, command: str, *stems: str) -> list[str]:
     """The lines below a table: what was measured, the command and the files."""
-    links = ", ".join(f"[{stem}.csv]({_WEB}/{stem}.csv)" for stem in stems)
-    return ["", f"{text} `python benchmarks/contest {command}`: {links}."]
+    return ["", f"{text} `python benchmarks/contest {command}`: {', '.join(map(link, stems))}."]
 
 
 def _seeds(rows: Sequence[dict[str, Any]]) -> str:

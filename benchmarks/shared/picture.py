@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_picture(figure: Figure, path: Path, dpi: int = 120) -> None:
-    """Writes a PNG under a temporary name and renames."""
+def write_picture(figure: Figure, path: Path, dpi: int = 120, mark: str = "") -> None:
+    """Writes a PNG under a temporary name and renames; it keeps a mark of what it was made of as its description."""
     temporary = path.with_suffix(".tmp")
-    figure.savefig(temporary, format="png", dpi=dpi)
+    figure.savefig(temporary, format="png", dpi=dpi, metadata={"Description": mark} if mark else None)
     temporary.replace(path)
 
 
