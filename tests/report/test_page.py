@@ -115,7 +115,7 @@ def test_headline_and_figures_have_the_numbers_of_the_run(tmp_path):
     said, right = float(prob.max(dim=1).values.mean()), (~wrong).mean()
     assert f"Expected calibration error: {100 * error:.1f} %" in text
     assert f"for a label is {100 * said:.0f} % on average, and {100 * right:.0f} % of the labels are right" in text
-    assert "What the method makes small went from 0.2 to 0.05 in 4 steps. It fell, as it should" in text
+    assert "What the method makes small is 0.2 at step 0 and 0.05 at step 3. It fell, as it should" in text
     assert "images that no label reaches 1" in text
 
 
@@ -139,6 +139,19 @@ def test_a_flow_that_did_not_do_its_work_is_not_praised(tmp_path):
     text = text_of(parse(write_report(run)))
     assert "It did not fall" in text
     assert "as it should" not in text
+
+
+def test_a_start_that_does_not_hold_the_labels_is_no_rise(tmp_path):
+    """Before the given labels hold the ratios are smaller, and no flow can keep them so."""
+    run = write_run(tmp_path / "run")
+    trace = run.read_trace()
+    ratio = np.linspace(3.0, 2.0, len(trace["step"]))
+    trace["sum_of_ratios"], trace["margin_violation"] = ratio, np.zeros_like(ratio)
+    trace["sum_of_ratios"][0], trace["margin_violation"][0] = 1.0, 0.01
+    run.write_trace(trace)
+    text = text_of(parse(write_report(run)))
+    assert f"is {ratio[1]:.4g} at step {trace['step'][1]:g} and 2 at step" in text
+    assert "It fell, as it should" in text
 
 
 def test_given_labels_are_on_the_map_and_its_images_are_kept():

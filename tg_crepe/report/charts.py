@@ -47,12 +47,19 @@ def make_charts(content: RunContent) -> list[Chart]:
 
 
 def _course(content: RunContent) -> Chart | None:
-    """What the flow makes small against the step: the ratios, summed over the classes. Energies alone may grow."""
+    """What the flow makes small against the step: the ratios, summed over the classes. Energies alone may grow.
+
+    From the first step on at which the given labels hold: the start need not hold them, and is no step down from.
+    """
     trace = content.trace
     if not {"step", "sum_of_ratios"} <= set(trace) or not len(trace["step"]):
         return None
-    step, ratio = trace["step"], trace["sum_of_ratios"]
-    words = f"What the method makes small went from {ratio[0]:.4g} to {ratio[-1]:.4g} in {len(ratio)} steps. "
+    bound = trace.get("margin_violation", np.zeros_like(trace["step"])) == 0
+    first = int(bound.argmax()) if bound.any() else 0
+    step, ratio = trace["step"][first:], trace["sum_of_ratios"][first:]
+    words = (
+        f"What the method makes small is {ratio[0]:.4g} at step {step[0]:g} and {ratio[-1]:.4g} at step {step[-1]:g}. "
+    )
     if ratio[-1] <= ratio[0]:
         words += "It fell, as it should; how many labels are right it does not say."
     else:
