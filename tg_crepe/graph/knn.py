@@ -24,7 +24,7 @@ KERNELS = ("gaussian", "cosine", "uniform")
 BACKENDS = (*EXACT_BACKENDS, "approximate")
 
 #: Rows up to which "auto" searches exactly: from about here on the approximate search is quicker, with what it takes to
-#: measure its recall (benchmarks/results/knn.md).
+#: measure its recall (benchmarks/end_to_end.py, part "lists").
 _MOST_EXACT = 20_000
 
 

@@ -1,0 +1,127 @@
+"""The tables of the page of details, and the sentences with figures outside of tables, from the CSV files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+from contest.tables import link
+from scaling import exponent
+from shared.table import markdown, read_rows
+from table1.verdict import Comparison, comparisons
+
+#: How the strategies of ``label_next`` are called on the page.
+_STRATEGIES = {"coverage": "`coverage` (the default)", "random": "at random"}
+
+
+def small_graphs(stem: str, folder: Path) -> str | None:
+    """Mean ± deviation of every model on every small graph of ``core.py``."""
+    rows = read_rows(folder / f"{stem}.csv")
+    if not rows:
+        return None
+    data, models = (list(dict.fromkeys(row[name] for row in rows)) for name in ("data", "model"))
+    body = []
+    for model in models:
+        own = [[row["error"] for row in rows if (row["data"], row["model"]) == (name, model)] for name in data]
+        body.append([model, *(f"{mean(values):.2f} ± {stdev(values):.2f} ({median(values):.2f})" for values in own)])
+    return "\n".join(markdown(["error in %", *data], body))
+
+
+def label_choice(folder: Path) -> str | None:
+    """The error after so many labels by every way to choose them, the lowest mean first."""
+    rows = read_rows(folder / "label_next.csv")
+    if not rows:
+        return None
+    counts = sorted({row["labels"] for row in rows})
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        errors = [
+            mean(row["error"] for row in rows if (row["method"], row["labels"]) == (method, count)) for count in counts
+        ]
+        name = _STRATEGIES.get(method, method if " " in method else f"`{method}`")
+        lines.append((mean(errors), [name, *(f"{error:.2f}" for error in errors), f"{mean(errors):.2f}"]))
+    header = ["strategy", f"{counts[0]} labels", *map(str, counts[1:]), "mean"]
+    return "\n".join(markdown(header, [line for _, line in sorted(lines)]))
+
+
+def growth(folder: Path) -> str | None:
+    """How the time of a call grows, as a sentence."""
+    rows = [row for row in read_rows(folder / "scaling.csv") if row["series"] == "nodes"]
+    if not rows:
+        return None
+    return (
+        f"Time grows with edges × classes to the power {exponent(rows, 'seconds'):.2f} up to "
+        f"{max(row['nodes'] for row in rows):,} nodes."
+    )
+
+
+def stages(folder: Path) -> str | None:
+    """Where the processor seconds of the command go."""
+    rows = read_rows(folder / "profile.csv")
+    if not rows:
+        return None
+    return "\n".join(markdown([row["stage"] for row in rows], [[f"{row['processor']:.1f}" for row in rows]]))
+
+
+def keys_pressed(folder: Path) -> str | None:
+    """What a few answers on digits bring, as a sentence."""
+    rows = [row for row in read_rows(folder / "labelling.csv") if row["data"] == "digits"]
+    if not rows:
+        return None
+
+    def error(method: str, keys: int) -> float:
+        return mean(row["error"] for row in rows if (row["method"], row["keys"]) == (method, keys))
+
+    sessions = len({row["seed"] for row in rows if row["method"] == "label"})
+    return (
+        f"{sessions} simulated sessions on 1,797 digits: {error('label', 20):.1f} % of all are wrong after 20 answers, "
+        f"{error('label', 50):.1f} % after 50, where answers at random leave {error('random', 20):.0f} and "
+        f"{error('random', 50):.1f} % (`python benchmarks/contest labelling`, {link('labelling')})."
+    )
+
+
+def standing_sentence(folder: Path) -> str | None:
+    """On how many graphs of the development CREPE has the lower mean, and where others have it, as a sentence."""
+    found = comparisons(folder)
+    if not found:
+        return None
+    ahead = [one for one in found if one.change < 0]
+    behind = [one for one in found if one.change > 0]
+    return (
+        f"Against the best other model of each of {len(found)} settings (graph × number of labels, chosen on the test "
+        f"labels) CREPE has the lower mean error in {len(ahead)}, in {_beyond_chance(ahead)} beyond chance, and the "
+        f"higher one in {len(behind)}, in {_beyond_chance(behind)} beyond chance (p < 0.05, uncorrected): "
+        f"{', '.join(f'{one.graph}, {one.column} ({one.rival} has {_fewer(one)} fewer)' for one in _worst(behind))}."
+    )
+
+
+def _beyond_chance(found: Sequence[Comparison]) -> int:
+    return sum(one.chance is not None and one.chance < 0.05 for one in found)
+
+
+def _worst(found: Sequence[Comparison]) -> list[Comparison]:
+    """The four that are the farthest behind."""
+    return sorted(found, key=lambda one: -one.change)[:4]
+
+
+def _fewer(one: Comparison) -> str:
+    """By how much the errors of the rival are below ours."""
+    return f"{100 * (1 - 1 / (1 + one.change)):.0f} %"
+
+
+def _core(stem: str) -> Callable[[Path], str | None]:
+    return lambda folder: small_graphs(stem, folder)
+
+
+#: The parts by name.
+MAKERS: dict[str, Any] = {
+    "core_few_labels": _core("core_few_labels"),
+    "core_no_labels": _core("core_no_labels"),
+    "label_choice": label_choice,
+    "growth": growth,
+    "stages": stages,
+    "keys_pressed": keys_pressed,
+    "standing": standing_sentence,
+}
