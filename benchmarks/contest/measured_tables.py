@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, median, stdev
@@ -82,6 +83,34 @@ def keys_pressed(folder: Path) -> str | None:
     )
 
 
+def page_speed(folder: Path) -> str | None:
+    """How quick the page of ``label`` is with many items, as a sentence."""
+    path = folder / "label_server.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return (
+        f"With {found['items']:,} items, on two cores that other programs kept busy, an answer and the next item took "
+        f"{1000 * found['wait_median']:.0f} ms over HTTP while a solve ran (95th percentile "
+        f"{1000 * found['wait_95']:.0f} ms), all labels were new after {found['update_over_propagate']:.2f} times a "
+        f"plain call on the prepared graph, and the process took {found['memory_gb']:.1f} GB at most."
+    )
+
+
+def page_coverage(folder: Path) -> str | None:
+    """How often the interval of the page holds the error, as a sentence."""
+    rows = read_rows(folder / "label_coverage.csv")
+    if not rows:
+        return None
+    told = []
+    for count in sorted({row["answers"] for row in rows}):
+        own = [row for row in rows if row["answers"] == count and row["low"] != ""]
+        held = sum(row["low"] <= row["open_error"] <= row["high"] for row in own)
+        width = mean(row["high"] - row["low"] for row in own)
+        told.append(f"{held} of {len(own)} times after {count} answers ({width:.0f} points wide on average)")
+    return f"The interval held the true error {', '.join(told)}."
+
+
 def standing_sentence(folder: Path) -> str | None:
     """On how many graphs of the development CREPE has the lower mean, and where others have it, as a sentence."""
     found = comparisons(folder)
@@ -123,5 +152,7 @@ MAKERS: dict[str, Any] = {
     "growth": growth,
     "stages": stages,
     "keys_pressed": keys_pressed,
+    "page_speed": page_speed,
+    "page_coverage": page_coverage,
     "standing": standing_sentence,
 }
