@@ -55,7 +55,7 @@ DRAWN = {
     "graphs": "contest_graphs",
     "labelling": "labelling",
     "parts": "parts",
-    "pretrained": "pretrained",
+    "pretrained": "contest_images",
 }
 
 #: The picture of labels per class, which is drawn here: it is made of two CSV files.

@@ -10,8 +10,13 @@ from typing import Any
 
 from contest.tables import link
 from scaling import exponent
+from shared.images_job import HEAD
+from shared.standing import Standing
 from shared.table import markdown, read_rows
 from table1.verdict import Comparison, comparisons
+
+#: The data set and the labels per class that stand for all in a sentence.
+_CIFAR, _COUNTS = "cifar10_subset", (1, 5, 25, 100)
 
 #: How the strategies of ``label_next`` are called on the page.
 _STRATEGIES = {"coverage": "`coverage` (the default)", "random": "at random"}
@@ -80,6 +85,34 @@ def keys_pressed(folder: Path) -> str | None:
         f"{sessions} simulated sessions on 1,797 digits: {error('label', 20):.1f} % of all are wrong after 20 answers, "
         f"{error('label', 50):.1f} % after 50, where answers at random leave {error('random', 20):.0f} and "
         f"{error('random', 50):.1f} % (`python benchmarks/contest labelling`, {link('labelling')})."
+    )
+
+
+def images_sentences(folder: Path) -> str | None:
+    """How the default stands on images through a pretrained network, in sentences."""
+    rows = read_rows(folder / "contest_images.csv")
+    if not rows:
+        return None
+    standing = Standing.of_rows([{**row, "draw": f"{row['labels']} per class"} for row in rows], HEAD, data="data")
+    order = sorted(standing.methods, key=standing.mean_ratio)
+    best = next(name for name in order if name != HEAD)
+    seeds = sorted({row["seed"] for row in rows})
+
+    def errors(method: str) -> str:
+        found = [
+            mean(row["error"] for row in rows if (row["data"], row["method"], row["labels"]) == (_CIFAR, method, count))
+            for count in _COUNTS
+        ]
+        return ", ".join(f"{error:.1f}" for error in found)
+
+    return (
+        f"{len(standing.errors)} columns (four data sets, 1 to 100 labels per class), seeds {seeds[0]} to {seeds[-1]}: "
+        f"errors of the default over those of the best of {len(order)} methods, chosen in each column on the test "
+        f"labels, {standing.mean_ratio(HEAD):.2f} in the geometric mean and at worst {standing.worst_text(HEAD)}; the "
+        f"next best method, {best}, {standing.mean_ratio(best):.2f} and {standing.worst_text(best)}; logistic "
+        f"regression {standing.mean_ratio('logistic regression'):.2f}. On CIFAR-10 with "
+        f"{', '.join(map(str, _COUNTS))} labels per class the default has {errors(HEAD)} % errors, logistic regression "
+        f"{errors('logistic regression')}. `python benchmarks/contest images`: {link('contest_images')}."
     )
 
 
@@ -152,6 +185,7 @@ MAKERS: dict[str, Any] = {
     "growth": growth,
     "stages": stages,
     "keys_pressed": keys_pressed,
+    "images_sentences": images_sentences,
     "page_speed": page_speed,
     "page_coverage": page_coverage,
     "standing": standing_sentence,
