@@ -126,6 +126,7 @@ LINES = {
     ),
     "truth given twice": (write("t.csv", "id,label\np00,red\np00,red\n"), truth("t.csv"), "stands there twice"),
     "an unknown model": (None, [*FEATURES, "--model", "magic"], "'magic'"),
+    "an unknown energy": (None, [*FEATURES, "--energy", "lgcc"], "'--energy' must be one of 'crepe'"),
     "an unknown metric": (None, [*FEATURES, "--metric", "taxi"], "'metric' must be one of"),
     "no neighbour": (None, [*FEATURES, "-k", "0"], "-k"),
     "too many neighbours": (None, [*FEATURES, "-k", "60"], "'k' must be an integer in [1, num_nodes - 1], got 60"),
@@ -170,7 +171,19 @@ LINES = {
     "training with an unknown preset": (None, ["train", "digits", "--preset", "huge"], "'name' must be one of"),
     "training with an unknown energy": (None, ["train", "digits", "--energy", "magic", "--run", "r"], "magic"),
     "training into a folder in use": (write("r/a", ""), ["train", "digits", "--run", "r", "--force"], "is left alone"),
+    "training without a label": (
+        lambda f: (images(f), write("l.csv", "id,label\na/0.png,\n")(f)),
+        ["train", "images", "--labels", "l.csv", "--run", "r"],
+        "'l.csv' cannot be used: it must hold labels of at least two classes, got none",
+    ),
+    "training on one class": (
+        lambda f: (images(f), write("l.csv", "id,label\na/0.png,red\nb/1.png,red\n")(f)),
+        ["train", "images", "--labels", "l.csv", "--run", "r"],
+        "at least two classes, got red",
+    ),
     "an option of nobody": (None, ["doctor", "--fix"], "--fix"),
+    "an option before its command": (None, ["-o", "out.csv", *FEATURES[:-2]], "; the command comes first"),
+    "features before the command": (None, ["features.npz", "propagate"], "; the command comes first"),
 }
 
 

@@ -39,8 +39,11 @@ class GraphOptions:
 
     def check(self) -> None:
         """Raise before any work where they are none."""
+        from tg_crepe._checks import check_choice
         from tg_crepe.graph.knn import check_knn_options
+        from tg_crepe.models.registry import ENERGY_MODELS
 
+        check_choice("--energy", self.energy, ENERGY_MODELS)
         if self.sampling is not None and self.energy != "crepe":
             raise typer.BadParameter("it goes with the model crepe", param_hint="'--sampling'")
         self.model(asked=False)
