@@ -161,6 +161,8 @@ LINES = {
     "a network for a file": (None, [*FEATURES, "--backbone", "small_cnn"], "goes with a folder of images"),
     "a run that is none": (lambda f: (f / "run").mkdir(), ["label-next", "run"], "'run.json' is missing"),
     "a run that is not there": (None, ["label-next", "run"], "is not a folder"),
+    "features for a run": (None, ["label-next", "features.npz"], "is no run, and files need a table of labels"),
+    "images for a run": (images, ["report", "images"], "'images' is no run, and files need a table of labels"),
     "a run of another version": (a_run_of_the_future, ["label-next", "run"], "its format is 99"),
     "a run without results": (a_run_without_a_graph, ["label-next", "run"], "'result.npz' is missing"),
     "an unknown strategy": (a_run_without_a_graph, ["label-next", "run", "--strategy", "guess"], "'strategy' must be"),

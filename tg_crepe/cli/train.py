@@ -136,7 +136,11 @@ def _key(data: str) -> str:
     """The name that the presets know."""
     from tg_crepe.datasets import DATASETS
 
-    return data if data in DATASETS and data not in ("image_folder", "npz") else "custom"
+    if data not in DATASETS or data in ("image_folder", "npz"):
+        return "custom"
+    if Path(data, "project.json").is_file():
+        raise ValueError(f"'{data}' must be ./{data} for the project of tg-crepe label here; it is a data set as well")
+    return data
 
 
 def _with_options(
