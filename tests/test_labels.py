@@ -114,6 +114,15 @@ def test_the_marker_beside_numbers_is_unlabelled_and_said(tmp_path):
     assert read_label_table(write(tmp_path, "id,label\na,1\nb,-1\n")).label_of == {"a": "1", "b": "-1"}
 
 
+def test_a_table_without_a_label_beside_others_is_said(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label\na,red\nb,blue\n")
+    (tmp_path / "b.csv").write_text("id,label,guess\nc,,red\n")
+    with pytest.warns(GraphWarning, match=r"b\.csv': no row has a label; fill in the column label") as told:
+        table = read_label_tables([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert len(told) == 1
+    assert table.label_of == {"a": "red", "b": "blue"}
+
+
 def test_labels_for_other_ids_show_what_ids_look_like(tmp_path):
     with pytest.raises(
         ValueError, match=r"1 of its ids are not among the features, the first is '1' \(ids look like 'img"

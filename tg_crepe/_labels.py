@@ -98,6 +98,13 @@ def check_known(where: Path | str, names: Iterable[str], classes: Sequence[str])
         raise damaged_file(where, f"the class '{name}' is none of {', '.join(classes)}{meant}")
 
 
+def check_two_classes(where: Path | str, names: Iterable[str]) -> None:
+    """Raise where there is nothing to tell apart."""
+    given = set(names)
+    if len(given) < 2:
+        raise damaged_file(where, f"it must hold labels of at least two classes, got {', '.join(given) or 'none'}")
+
+
 @dataclass(frozen=True)
 class LabelTable:
     """The labels of a table by the id of their row, blank ones left out, and whether some were asked for."""
@@ -207,6 +214,8 @@ def read_label_tables(
     for path, cells in zip(paths, tables, strict=True):
         table = _without_missing(cells, marker)
         asked |= table.asked
+        if len(paths) > 1 and not table.label_of:
+            warnings.warn(f"'{path}': no row has a label; fill in the column label", GraphWarning, stacklevel=2)
         for name, label in table.label_of.items():
             if name not in left_out and label_of.setdefault(name, label) != label:
                 raise damaged_file(path, f"it calls '{name}' {label}, a table before it says {label_of[name]}")

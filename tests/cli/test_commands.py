@@ -104,6 +104,18 @@ def test_doctor_tells_versions_extras_and_a_passed_self_test(monkeypatch, capsys
     assert "self-test" not in text
 
 
+def test_doctor_knows_every_extra_and_its_packages(capsys):
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 brings it")
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert run(["doctor", "--quick", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["extras"]
+    extras = {name: {one.split(">")[0] for one in needs} for name, needs in project["optional-dependencies"].items()}
+    others = {"all", "test", "docs", "bench", "dev"}
+    assert set(told) == set(extras) - others
+    everywhere = {package for packages in told.values() for package in packages}
+    assert set().union(*(extras[name] for name in told)) == everywhere
+
+
 def test_doctor_that_finds_a_fault_ends_with_1(monkeypatch, capsys):
     monkeypatch.setattr("tg_crepe.cli.doctor._MOST_ERROR", -1.0)
     assert run(["doctor"]) == 1

@@ -126,6 +126,7 @@ LINES = {
     ),
     "truth given twice": (write("t.csv", "id,label\np00,red\np00,red\n"), truth("t.csv"), "stands there twice"),
     "an unknown model": (None, [*FEATURES, "--model", "magic"], "'magic'"),
+    "an unknown energy": (None, [*FEATURES, "--energy", "lgcc"], "'--energy' must be one of 'crepe'"),
     "an unknown metric": (None, [*FEATURES, "--metric", "taxi"], "'metric' must be one of"),
     "no neighbour": (None, [*FEATURES, "-k", "0"], "-k"),
     "too many neighbours": (None, [*FEATURES, "-k", "60"], "'k' must be an integer in [1, num_nodes - 1], got 60"),
@@ -160,6 +161,8 @@ LINES = {
     "a network for a file": (None, [*FEATURES, "--backbone", "small_cnn"], "goes with a folder of images"),
     "a run that is none": (lambda f: (f / "run").mkdir(), ["label-next", "run"], "'run.json' is missing"),
     "a run that is not there": (None, ["label-next", "run"], "is not a folder"),
+    "features for a run": (None, ["label-next", "features.npz"], "is no run, and files need a table of labels"),
+    "images for a run": (images, ["report", "images"], "'images' is no run, and files need a table of labels"),
     "a run of another version": (a_run_of_the_future, ["label-next", "run"], "its format is 99"),
     "a run without results": (a_run_without_a_graph, ["label-next", "run"], "'result.npz' is missing"),
     "an unknown strategy": (a_run_without_a_graph, ["label-next", "run", "--strategy", "guess"], "'strategy' must be"),
@@ -170,7 +173,19 @@ LINES = {
     "training with an unknown preset": (None, ["train", "digits", "--preset", "huge"], "'name' must be one of"),
     "training with an unknown energy": (None, ["train", "digits", "--energy", "magic", "--run", "r"], "magic"),
     "training into a folder in use": (write("r/a", ""), ["train", "digits", "--run", "r", "--force"], "is left alone"),
+    "training without a label": (
+        lambda f: (images(f), write("l.csv", "id,label\na/0.png,\n")(f)),
+        ["train", "images", "--labels", "l.csv", "--run", "r"],
+        "'l.csv' cannot be used: it must hold labels of at least two classes, got none",
+    ),
+    "training on one class": (
+        lambda f: (images(f), write("l.csv", "id,label\na/0.png,red\nb/1.png,red\n")(f)),
+        ["train", "images", "--labels", "l.csv", "--run", "r"],
+        "at least two classes, got red",
+    ),
     "an option of nobody": (None, ["doctor", "--fix"], "--fix"),
+    "an option before its command": (None, ["-o", "out.csv", *FEATURES[:-2]], "; the command comes first"),
+    "features before the command": (None, ["features.npz", "propagate"], "; the command comes first"),
 }
 
 

@@ -19,6 +19,7 @@ def numbered_by_smallest_member(label):
 
 def oracle(edge_index, num_nodes):
     row, col = edge_index.numpy()
+    row, col = row.astype(np.int32), col.astype(np.int32)  # SciPy before 1.12 takes no others
     matrix = scipy.sparse.coo_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
     return numbered_by_smallest_member(scipy_components(matrix, directed=False)[1])
 

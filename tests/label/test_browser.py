@@ -338,6 +338,27 @@ def test_a_class_that_is_called_3_has_the_key_3_and_what_is_refused_is_told(star
     assert sorted(book.name(int(number)) for number in book.labels(12)) == ["1", *10 * ["3"], "dog"]
 
 
+#: In how many lines a browser has set an element's text.
+LINES = """element => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return new Set([...range.getClientRects()].map(box => box.top)).size;
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_short_words_are_not_broken_and_one_label_is_no_labels(running, visit, width):
+    page = visit(running.address, width=width)
+    answer(page, running.truth, 1)
+    expect(page.locator("#status")).to_have_text("saved")
+    assert page.locator("#status").evaluate(LINES) == 1
+    expect(page.locator("#fact-labels-word")).to_have_text("label")
+    page.keyboard.press("c")
+    expect(page.locator("#class-list")).to_contain_text("1 label,")
+    expect(page.locator("#suspects")).to_have_text("none so far")
+    assert page.locator("#suspects li").evaluate(LINES) == 1
+
+
 @pytest.mark.skipif(axe_script() is None, reason="no axe-playwright-python, extra 'test'")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
 def test_all_views_fit_the_screen_and_axe_finds_nothing(running, visit, width, scheme):

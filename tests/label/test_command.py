@@ -114,6 +114,16 @@ def test_a_project_is_a_folder_of_images_to_train_on(tmp_path):
         _load(str(rows.folder), None, None, 8)
 
 
+def test_a_project_with_the_name_of_a_data_set_is_not_taken_for_it(tmp_path, monkeypatch, capsys):
+    project, _ = labelled_project(tmp_path)
+    project.folder.rename(tmp_path / "digits")
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "digits", "--run", "r"]) == 2
+    assert "'digits' must be ./digits for the project of tg-crepe label here" in capsys.readouterr().err
+    line = ["train", "./digits", "--size", "8", "--epochs", "1", "--run", "r"]
+    assert run(line) == 0
+
+
 def test_a_project_is_a_run_for_the_report(tmp_path):
     pytest.importorskip("jinja2", reason="the report needs the extra 'report'")
     pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")

@@ -219,8 +219,7 @@ def read_labels(
         left_out (list, optional): Names that are none of the nodes and may stand there. (default: none)
         rule (ClassRule, optional): Which names of classes are taken. (default: all but slips)
     """
-    from tg_crepe._files import damaged_file
-    from tg_crepe._labels import ClassRule, read_label_tables
+    from tg_crepe._labels import ClassRule, check_two_classes, read_label_tables
     from tg_crepe.datasets.image_folder import _sorted_classes
 
     rule = ClassRule() if rule is None else rule
@@ -228,10 +227,7 @@ def read_labels(
     given = set(table.label_of.values())
     rule.check(paths[-1], table.label_of.values())
     class_names = _sorted_classes(given if rule.classes is None else set(rule.classes))
-    if len(given) < 2:
-        raise damaged_file(
-            paths[-1], f"it must hold labels of at least two classes, got {', '.join(sorted(given)) or 'none'}"
-        )
+    check_two_classes(paths[-1], given)
     return NodeLabels(_numbers(table.label_of, ids, class_names), class_names, table.asked)
 
 

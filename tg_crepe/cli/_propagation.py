@@ -39,8 +39,11 @@ class GraphOptions:
 
     def check(self) -> None:
         """Raise before any work where they are none."""
+        from tg_crepe._checks import check_choice
         from tg_crepe.graph.knn import check_knn_options
+        from tg_crepe.models.registry import ENERGY_MODELS
 
+        check_choice("--energy", self.energy, ENERGY_MODELS)
         if self.sampling is not None and self.energy != "crepe":
             raise typer.BadParameter("it goes with the model crepe", param_hint="'--sampling'")
         self.model(asked=False)
@@ -170,7 +173,7 @@ def run_of(
             with temporary_folder() as place:
                 yield _run_of_project(path, place / path.resolve().name, progress)
             return
-        yield RunFolder.open(path)
+        yield _open_run(path)
         return
     if (path / "run.json").is_file():
         raise typer.BadParameter(
@@ -188,6 +191,17 @@ def run_of(
         with stage_run(folder, "propagate", settings) as unfinished:
             write_propagation(unfinished, nodes, known, None, found.graph, found.result)
         yield RunFolder.open(folder)
+
+
+def _open_run(path: Path) -> RunFolder:
+    """An earlier run; files that are none lack their labels."""
+    from tg_crepe.runs import RunFolder
+    from tg_crepe.runs.folder import RUN_FILES
+
+    strange = path.is_dir() and {item.name for item in path.iterdir()}.isdisjoint(RUN_FILES) and any(path.iterdir())
+    if path.is_file() or strange:
+        raise typer.BadParameter(f"'{path}' is no run, and files need a table of labels", param_hint="'--labels'")
+    return RunFolder.open(path)
 
 
 def _run_of_project(path: Path, folder: Path, progress: Console) -> RunFolder:

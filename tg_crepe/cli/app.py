@@ -94,7 +94,7 @@ def _answer(arguments: list[str], typed: list[str], debug: bool) -> int:
         with note_command_line("tg-crepe", typed):
             code = app(args=arguments, prog_name="tg-crepe", standalone_mode=False)
     except usage_error as error:
-        return _fail(error.format_message(), debug)
+        return _fail(error.format_message() + _where_it_belongs(error), debug)
     except (ImportError, OSError, ValueError, MemoryError) as error:
         return _fail(str(error) or type(error).__name__, debug)
     except DidNotConverge:
@@ -102,6 +102,13 @@ def _answer(arguments: list[str], typed: list[str], debug: bool) -> int:
     except typer.Abort:
         return _INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _where_it_belongs(error: Any) -> str:
+    """What to do where something stands before the command's name that belongs behind it."""
+    if error.ctx is None or error.ctx.parent is not None or "Did you mean" in error.format_message():
+        return ""
+    return "; the command comes first, what belongs to it after its name (tg-crepe --help lists the commands)"
 
 
 def _fail(message: str, debug: bool) -> int:

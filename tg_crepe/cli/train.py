@@ -118,8 +118,8 @@ def _advice(data: str, labels: list[Path] | None) -> str:
 
 
 def _check_names(labels: list[Path] | None, rule: ClassRule) -> None:
-    """Raise before any work where a table names a class that there is not, or that looks like a slip."""
-    from tg_crepe._labels import read_label_tables
+    """Raise before any work where a table names a class that there is not, one that looks like a slip, or too few."""
+    from tg_crepe._labels import check_two_classes, read_label_tables
 
     if labels is None:
         if rule.classes is not None:
@@ -129,13 +129,18 @@ def _check_names(labels: list[Path] | None, rule: ClassRule) -> None:
         warnings.simplefilter("ignore")  # the tables are read again with the images
         given = read_label_tables(labels).label_of.values()
     rule.check(labels[-1], given)
+    check_two_classes(labels[-1], given)
 
 
 def _key(data: str) -> str:
     """The name that the presets know."""
     from tg_crepe.datasets import DATASETS
 
-    return data if data in DATASETS and data not in ("image_folder", "npz") else "custom"
+    if data not in DATASETS or data in ("image_folder", "npz"):
+        return "custom"
+    if Path(data, "project.json").is_file():
+        raise ValueError(f"'{data}' must be ./{data} for the project of tg-crepe label here; it is a data set as well")
+    return data
 
 
 def _with_options(

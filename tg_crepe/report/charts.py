@@ -60,10 +60,8 @@ def _course(content: RunContent) -> Chart | None:
     words = (
         f"What the method makes small is {ratio[0]:.4g} at step {step[0]:g} and {ratio[-1]:.4g} at step {step[-1]:g}. "
     )
-    if ratio[-1] <= ratio[0]:
-        words += "It fell, as it should; how many labels are right it does not say."
-    else:
-        words += "It did not fall: the labels pull against the graph, and the result deserves a second look."
+    words += "It fell" if ratio[-1] <= ratio[0] else "It did not fall"
+    words += "; how many labels are right it does not say."
 
     def draw(ax: Any) -> None:
         ax.plot(step, ratio, color=PALETTE[0], marker="o")

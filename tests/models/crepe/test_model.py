@@ -343,7 +343,9 @@ def test_all_of_a_result_has_the_same_bits_with_one_thread_and_with_two():
     """More nodes than torch adds up in one thread, and a number of them that no register divides."""
     nodes, generator = 40_001, torch.Generator().manual_seed(0)
     y = torch.arange(nodes) % 3
-    same = torch.randint(nodes // 3, (2, 4 * nodes), generator=generator) * 3 + torch.randint(3, (4 * nodes,), generator=generator)
+    same = torch.randint(nodes // 3, (2, 4 * nodes), generator=generator) * 3 + torch.randint(
+        3, (4 * nodes,), generator=generator
+    )
     edges = torch.cat([same, torch.randint(nodes, (2, nodes), generator=generator)], dim=1)
     weight = torch.rand(edges.size(1), generator=generator)
     mask = torch.rand(nodes, generator=generator) < 0.002

@@ -1,7 +1,7 @@
 // The page: which view is open, which key does what, what is new.
 import { Refused, get, post, unsaved, watchSaving } from "./api.js";
 import * as classesView from "./classes.js";
-import { $, classOfKey, classes, complain, per, shared } from "./common.js";
+import { $, classOfKey, classes, complain, counted, per, shared } from "./common.js";
 import * as grid from "./grid.js";
 import * as map from "./map.js";
 import * as one from "./one.js";
@@ -19,9 +19,10 @@ async function refresh() {
   await loading;
   if (!shared.state) return;
   const state = shared.state;
-  document.title = `${state.labels} labels – ${state.name}`;
+  document.title = `${counted(state.labels, "label")} – ${state.name}`;
   $("name").textContent = `${state.name}, ${state.items.toLocaleString("en")} items`;
   $("fact-labels").textContent = state.labels.toLocaleString("en");
+  $("fact-labels-word").textContent = state.labels === 1 ? "label" : "labels";
   $("fact-certain").textContent = state.certain === null ? "–" : per(state.certain);
   $("fact-error").textContent = state.error ? per(state.error[0], state.error[0] < 0.1 ? 1 : 0) : "–";
   $("fact-range").textContent = state.error ? `wrong, to expect (${per(state.error[1])} to ${per(state.error[2])})` : "wrong, to expect";

@@ -1,6 +1,6 @@
 // The classes: add, rename, merge, delete, and what is worth a second look.
 import { change, get } from "./api.js";
-import { $, NONE, className, classes, complain, element, per, say, tileContent } from "./common.js";
+import { $, NONE, className, classes, complain, counted, element, per, say, tileContent } from "./common.js";
 
 export async function open(onReview) {
   const content = await get("/api/classes");
@@ -15,12 +15,12 @@ export async function open(onReview) {
     li.append(tile);
     return li;
   }));
-  if (!content.suspects.length) $("suspects").replaceChildren(element("li", "none so far"));
+  if (!content.suspects.length) $("suspects").replaceChildren(element("li", "none so far", "none"));
 }
 
 function row(one, examples) {
   const made = element("div", "", "class-row"), left = element("div"), tiles = element("ul", "", "tiles");
-  left.append(element("h2", one.name), element("span", `${one.labels} labels, ${one.guesses} pseudo-labels`, "note"));
+  left.append(element("h2", one.name), element("span", `${counted(one.labels, "label")}, ${counted(one.guesses, "pseudo-label")}`, "note"));
   if (one.number !== NONE) left.append(tools(one));
   tiles.setAttribute("aria-label", `Examples of ${one.name}`);
   tiles.classList.toggle("texts", examples.some((item) => !item.image));

@@ -26,6 +26,7 @@ export function classOfKey(key) {
   const found = classes().find((one) => keyOf(one.number) === key.toLowerCase());
   return found ? found.number : null;
 }
+export const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 export const per = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 
 export function element(name, text = "", className = "") {
