@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 set_passive()
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "LGC",
