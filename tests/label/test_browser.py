@@ -290,6 +290,29 @@ def test_an_item_that_is_taken_back_is_asked_for_once(start, visit):
     assert (running.book().labels(27) >= 0).sum() == 7 + 12
 
 
+def test_a_page_of_one_guess_waits_for_answers_that_are_under_way(start, visit):
+    """Else the last item would be on it, without an answer as far as the server knows."""
+    running = start(count=30)
+    page = visit(running.address)
+    answer(page, running.truth, 9)
+    saved(page)
+    page.locator("#guess .bar").wait_for()
+    under_way = Held(page, lambda address: address.endswith("/api/answer"))
+    item = answer(page, running.truth, 1)[0]
+    page.keyboard.press("p")
+    page.wait_for_timeout(500)
+    assert page.locator("#grid .tile").count() == 0
+    under_way.let_go()
+    tiles = page.locator("#grid .tile")
+    for number in ("1", "2", "3"):
+        page.locator("#grid-class").select_option(number)
+        tiles.first.wait_for()
+        page.wait_for_timeout(300)
+        shown_items = tiles.evaluate_all("tiles => tiles.map(tile => Number(tile.dataset.item))")
+        assert 0 < len(shown_items) < 24
+        assert item not in shown_items
+
+
 def test_two_tabs_share_the_work_and_a_reload_loses_nothing(running, visit):
     first = visit(running.address)
     second = visit(running.address.split("?")[0], first.context)

@@ -111,9 +111,16 @@ def test_skipped_items_come_again_at_the_end_and_doubtful_ones_never(opened):
     session.publish_queue([5, 6], lambda: True)
     session.answer("skip-number-5", "one", [{"item": 5, "kind": "skip"}])
     session.answer("unsure-about-6", "one", [{"item": 6, "kind": "unsure"}])
-    assert session.next_items("one", 9) == [5]
+    assert session.next_items("one", 9) == []  # the queue is empty, and 88 items have no answer
     chosen = Chooser(session.project.prepared, 90)(session.book, None, 90)
     assert sorted(chosen) == [item for item in range(90) if item not in (5, 6)]
+    session.publish_queue(chosen[:1], lambda: True)
+    rest = [{"item": item, "kind": "class", "class": 1} for item in chosen[1:]]
+    session.answer("all-but-one-of-the-rest", "lasso", rest)
+    assert session.next_items("one", 9) == chosen[:1]
+    assert session.next_items("two", 9) == [5]  # another tab has the one that is left
+    session.answer("the-last-of-the-rest", "one", [{"item": chosen[0], "kind": "class", "class": 1}])
+    assert session.next_items("two", 9) == [5]
 
 
 def test_the_first_questions_find_all_classes(opened):

@@ -209,7 +209,8 @@ class Session:
             self._leases = {item: lease for item, lease in self._leases.items() if lease[1] > now}
             taken = {item for item, (owner, _) in self._leases.items() if owner != tab} | set(avoid)
             found = [item for item in self.queue if item not in self.book.answers and item not in taken]
-            if not found:  # skipped ones come again when there is nothing else
+            # Skipped ones come again when there is nothing else; an empty queue alone is being filled by a solve.
+            if not found and len(taken.union(self.book.answers)) >= len(self):
                 found = [item for item in self.book.items("skip") if item not in taken]
             found = found[:count]
             self._leases |= {item: (tab, now + _LEASE) for item in found}

@@ -30,12 +30,19 @@ let onChange = () => {};
 export const unsaved = () => waiting.length;
 export function watchSaving(callback) { onChange = callback; }
 
+// What lists items without an answer asks when all answers have arrived, or the last one would be on the list.
+export async function settled() {
+  while (waiting.length) await waiting[waiting.length - 1].over;
+}
+
 export function change(path, body) {
-  return new Promise((done, failed) => {
-    waiting.push({ path, body: { ...body, request: crypto.randomUUID() }, done, failed });
-    onChange(null);
-    send();
-  });
+  const one = { path, body: { ...body, request: crypto.randomUUID() } };
+  const answer = new Promise((done, failed) => { Object.assign(one, { done, failed }); });
+  one.over = answer.catch(() => {});
+  waiting.push(one);
+  onChange(null);
+  send();
+  return answer;
 }
 
 async function send() {

@@ -1,5 +1,5 @@
 // A page of items with the same guess: twenty answers with one key.
-import { change, get } from "./api.js";
+import { change, get, settled } from "./api.js";
 import { $, className, classes, complain, element, per, say, tileContent } from "./common.js";
 import { taken } from "./one.js";
 
@@ -20,6 +20,7 @@ export async function open() {
 }
 
 export async function load() {
+  await settled();
   const order = document.querySelector("input[name=grid-order]:checked").value;
   if ($("grid-class").value) draw(await get(`/api/grid?class=${$("grid-class").value}&order=${order}`));
 }

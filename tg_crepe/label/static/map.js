@@ -1,5 +1,5 @@
 // The map of the report, with a lasso.
-import { change, get, post } from "./api.js";
+import { change, get, post, settled } from "./api.js";
 import { $, choiceButton, className, classes, complain, element, palette, place, say, tileContent } from "./common.js";
 import { taken } from "./one.js";
 
@@ -135,7 +135,10 @@ export function clear() {
 
 async function close() {
   if (line.length < 3) return clear();
-  inside = await post("/api/lasso", { polygon: line });
+  const drawn = line;
+  await settled();
+  if (line !== drawn) return;  // it was cleared meanwhile
+  inside = await post("/api/lasso", { polygon: drawn });
   const count = inside.free.length;
   $("lasso").hidden = false;
   $("lasso-title").textContent = inside.tooMany ? "too many items: draw a smaller line" : `${inside.inside} items inside, ${count} without an answer${inside.tiles.length < inside.inside ? `, ${inside.tiles.length} are shown` : ""}`;
