@@ -47,6 +47,7 @@ def test_a_result_and_a_graph_are_tables_in_a_notebook():
     result = LGC().propagate(y, edge_index, y >= 0, edge_weight)
     texts = Cells(result._repr_html_()).texts
     assert texts[0].startswith("60 nodes, 56 pseudo-labels, converged")
+    assert repr(result) == f"PropagationResult({texts[0]})"  # no tensor in a plain session either
     assert [texts[texts.index(name) + 1] for name in ("class 0", "class 1")] == ["30", "30"]
     report = graph_report(edge_index, edge_weight, y >= 0, num_nodes=60)
     shown = Cells(report._repr_html_()).texts

@@ -44,7 +44,7 @@ def test_an_input_is_never_replaced(folder, capsys, case):
     assert run(LINES[case].split()) == 2
     assert snapshot(folder) == before
     error = capsys.readouterr().err
-    assert "is read by this command and is never replaced" in error
+    assert "is an input and is never replaced" in error
     assert error.count("\n") == 1
 
 
@@ -54,6 +54,19 @@ def test_a_file_of_a_run_is_not_replaced_by_what_is_read_from_it(folder, capsys)
     assert run(["label-next", "r", "-o", "r/trace.csv", "--force"]) == 2
     assert "never replaced" in capsys.readouterr().err
     assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("out", ["f.csv", "labels.csv", "truth.csv"])
+def test_a_list_of_what_to_label_does_not_replace_what_the_run_was_made_of(folder, capsys, out):
+    line = "propagate f.csv --labels labels.csv --labels more.csv --truth truth.csv -o p.csv --run r"
+    (folder / "more.csv").write_text("id,label\n")
+    assert run(line.split()) == 0
+    before = snapshot(folder)
+    assert run(["label-next", "r", "-o", out, "--force"]) == 2
+    assert "is an input and is never replaced" in capsys.readouterr().err
+    assert snapshot(folder) == before
+    assert run(["label-next", "r", "-o", "next.csv"]) == 0
+    assert run(["label-next", "r", "-o", "next.csv", "--force"]) == 0
 
 
 @pytest.mark.parametrize("out", ["r/run.json", "items.json"])

@@ -8,12 +8,15 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tg_crepe._files import atomic_file
 from tg_crepe._optional import require
+
+if TYPE_CHECKING:
+    from tg_crepe.runs import RunFolder
 
 
 def check_output(
@@ -33,7 +36,7 @@ def check_output(
         raise typer.BadParameter(f"the folder {path.absolute().parent} cannot be written", param_hint=hint)
     for given in inputs:
         if given is not None and _is_part_of(path, given):
-            raise typer.BadParameter(f"{path} is read by this command and is never replaced", param_hint=hint)
+            raise typer.BadParameter(f"{path} is an input and is never replaced", param_hint=hint)
     if path.exists() and not force:
         raise typer.BadParameter(f"{path} exists; --force replaces it", param_hint=hint)
 
@@ -45,6 +48,14 @@ def _is_part_of(path: Path, given: Path) -> bool:
     if not path.exists() or not given.exists():
         return False
     return path.samefile(given) or (path.name in (*RUN_FILES, "project.json") and path.parent.samefile(given))
+
+
+def inputs_of(run: RunFolder) -> list[Path]:
+    """The files that a run says it was made of."""
+    settings: dict[str, Any] = run.info["settings"]
+    named = [settings.get(name) for name in ("features", "truth", "prior")]
+    tables = str(settings["labels"]).split(", ") if settings.get("labels") else []
+    return [Path(str(name)) for name in (*named, *tables) if name]
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:

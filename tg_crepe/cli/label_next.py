@@ -20,7 +20,7 @@ from tg_crepe.cli._options import (
     Weights,
     class_rule,
 )
-from tg_crepe.cli._outputs import check_output, csv_text, show_json
+from tg_crepe.cli._outputs import check_output, csv_text, inputs_of, show_json
 
 if TYPE_CHECKING:
     from tg_crepe.runs import RunFolder, RunResult
@@ -79,6 +79,8 @@ def label_next(
     progress: Console = ctx.obj
     options = EmbedOptions(model, weights, text, device=device, skip_bad=skip_bad, cache=cache)
     with run_of(run, labels, options, k, progress, class_rule(classes, new_class)) as folder:
+        if out is not None:  # --force is for an earlier list, not for the labels that the run was made of
+            check_output(out, force, (".csv",), inputs_of(folder))
         result = folder.read_result()
         with progress.status("ranking"):
             rows = _rank(folder, result, n, strategy, seed)

@@ -25,7 +25,7 @@ _SHOWN = 20
 _MOMENTS = (0.25, 0.5, 1.0)
 
 
-@dataclass
+@dataclass(repr=False)
 class PropagationResult:
     r"""The pseudo-labels of every node, on the device of the input.
 
@@ -63,7 +63,7 @@ class PropagationResult:
     prior_trust: float | None = None
     moments: FlowMoments | None = None
     continued: bool = False
-    continuation: Any = field(default=None, repr=False, compare=False)
+    continuation: Any = field(default=None, compare=False)
 
     def to_pandas(self, ids: Sequence[Any] | None = None, class_names: Sequence[str] | None = None) -> pd.DataFrame:
         r"""One row per node, in the columns of ``tg-crepe propagate``.
@@ -88,6 +88,14 @@ class PropagationResult:
         """
         return result_table(self, ids, class_names)
 
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._summary()})"
+
+    def _summary(self) -> str:
+        """A line without the numbers of every node."""
+        wrong = "" if self.expected_error is None else f", wrong labels to expect: {self.expected_error}"
+        return f"{len(self.prob):,} nodes, {int(self.pseudo_mask.sum()):,} pseudo-labels, {self.status}{wrong}"
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: how many nodes each class has, and how sure their labels are."""
         label, reached = self.label, self.reached
@@ -105,8 +113,7 @@ class PropagationResult:
         unreached = int((~reached).sum())
         if unreached:
             rows.append(("out of reach", f"{unreached:,}", unreached / total))
-        wrong = "" if self.expected_error is None else f", wrong labels to expect: {self.expected_error}"
-        return bar_table(f"{total:,} nodes, {int(self.pseudo_mask.sum()):,} pseudo-labels, {self.status}{wrong}", rows)
+        return bar_table(self._summary(), rows)
 
 
 def blank_result(labels: Labels, reached: Tensor, dtype: torch.dtype) -> PropagationResult:
