@@ -108,7 +108,7 @@ def partition_features(
 class Cells(NamedTuple):
     """Small groups of rows that lie together.
 
-    Args:
+    Attributes:
         cell (numpy.ndarray): The cell of every row, of shape :obj:`[num_nodes]`.
         near (scipy.sparse.csr_matrix): How many rows lie near both of two cells, symmetric, without a diagonal, of
             shape :obj:`[num_cells, num_cells]`.

@@ -20,10 +20,7 @@ class NearestNeighbor(EnergyModel):
         \mathrm{dist}(i, j) = \min_{\text{paths}} \sum_{e \in \text{path}} \frac{\bar w}{w_e},
 
     where :math:`\mathcal{N}^l` are the labelled nodes of class :math:`l` and :math:`\bar w` the mean weight, so that
-    the scale of the weights does not matter.
-
-    Args:
-        **options: Those of :class:`EnergyModel`.
+    the scale of the weights does not matter. Its options are those of :class:`EnergyModel`.
     """
 
     distributed = False
