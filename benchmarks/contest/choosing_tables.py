@@ -53,7 +53,10 @@ def sizes(folder: Path) -> str | None:
         told = ["–", "–"] if call is None else [_seconds(call["seconds"]), f"{call['peak_gb']:.2f}"]
         body.append([f"{rows:,}", *told, _seconds(whole[rows]) if rows in whole else "–"])
     header = ["rows", "graph given: seconds", "GB above its inputs", "features to labels: seconds"]
-    made = " and, made ones, at a million (`--parts million`)" if max(whole) > min(_STEPS) else ""
+    made = ""
+    if max(whole) > min(_STEPS):
+        load = median([row["load"] for row in timed if row["part"] == _STEPS[max(whole)][0]])
+        made = f" and, made ones, at a million (`--parts million`, at a load of {load:.0f})"
     text = (
         "Seconds on the clock. Graph given: CREPE alone, ten classes, made points in three dimensions with 20 "
         f"neighbours each (`python benchmarks/scaling.py`, {link('scaling')}). Features to labels: `knn_graph` and "

@@ -114,7 +114,7 @@ def test_seconds_of_calls_and_of_features_to_labels_stand_in_one_table(tmp_path)
 
     def measured(rows: list[tuple[str, str, float]]) -> str:
         machine.write_csv(
-            [{"part": part, "what": what, "seconds": second} for part, what, second in rows],
+            [{"part": part, "what": what, "seconds": second, "load": 5.6} for part, what, second in rows],
             tmp_path / "end_to_end.csv",
         )
         return pages.MAKERS["sizes"](tmp_path)
@@ -125,7 +125,7 @@ def test_seconds_of_calls_and_of_features_to_labels_stand_in_one_table(tmp_path)
     assert "million" not in text
     text = measured([*timed, ("million", "knn_graph, a million rows", 100.4), ("million", "CREPE on it", 60.4)])
     assert "| 1,000,000 | – | – | 161 |" in text  # both steps
-    assert "--parts million" in text
+    assert "`--parts million`, at a load of 6" in text
 
 
 def test_what_certainty_is_worth_is_told_of_the_default(tmp_path):
