@@ -77,6 +77,19 @@ def test_sentences_about_the_label_page(tmp_path):
     assert "1.9 GB" in text
 
 
+def test_rivals_are_compared_with_crepe_cell_by_cell(tmp_path):
+    errors = {"x": (9.5, 19.5, 9.5), "y": (4.5, 9.5, 2.0)}  # half a node of 100 is added: 10, 20, 10 and 5, 10, 2.5
+    rows = [
+        {"family": family, "draw": "5 per class", "method": method, "unlabelled": 100, "error": error}
+        for family, own in errors.items()
+        for method, error in zip(("crepe", "volume_mbo", "cut_ssl"), own, strict=True)
+    ]
+    machine.write_csv(rows, tmp_path / "contest_energies_rivals.csv")
+    text = measured_tables.rivals(tmp_path)
+    assert "Volume-MBO 2.00 (lower in 0 of 2 cells)" in text
+    assert "CutSSL 0.71 (lower in 1 of 2 cells)" in text
+
+
 def test_a_file_that_is_missing_leaves_its_part_as_it_is(tmp_path):
     assert {name: make(tmp_path) for name, make in measured_tables.MAKERS.items()} == dict.fromkeys(
         measured_tables.MAKERS
