@@ -22,9 +22,9 @@ def asked_of(doubt, wrong, labels=40):
     ]
 
 
-def harder(doubt, shift=0.0):
-    """The share of wrong guesses among questions of a doubt, as the model of the page has it."""
-    return 1 / (1 + (1 - doubt) / doubt * np.exp(-1.0 - shift))
+def wrong_share(doubt, shift=0.0):
+    """The share of wrong guesses among items of a doubt where all log-odds are off by one number."""
+    return 1 / (1 + (1 - doubt) / doubt * np.exp(-shift))
 
 
 def test_without_tests_it_is_the_doubt_of_the_model_and_about_its_own_interval():
@@ -35,14 +35,18 @@ def test_without_tests_it_is_the_doubt_of_the_model_and_about_its_own_interval()
     assert 0.35 < found.high < 0.5
 
 
-def test_tests_that_go_as_the_model_says_make_the_interval_narrower_and_nothing_else():
+def test_tests_that_go_as_the_model_says_make_the_interval_narrower_but_only_so_much():
+    """However many there are: questions may be harder or easier than the rest."""
     generator = np.random.default_rng(0)
     doubt = generator.uniform(0.02, 0.49, 2000)
     model = solved_with(doubt, own=(float(doubt.mean()), 0.1, 0.5))
     before = expected_error(model, [])
     asked = doubt[:300]
-    after = expected_error(model, asked_of(asked, generator.random(300) < harder(asked)))
-    assert after.high - after.low < 0.5 * (before.high - before.low)
+    after = expected_error(model, asked_of(asked, generator.random(300) < wrong_share(asked)))
+    many = np.tile(asked, 10)
+    most = expected_error(model, asked_of(many, generator.random(3000) < wrong_share(many)))
+    assert 0.5 < (after.high - after.low) / (before.high - before.low) < 0.9
+    assert (most.high - most.low) / (before.high - before.low) > 0.5
     assert after.value == pytest.approx(doubt.mean(), abs=0.04)
 
 
@@ -52,12 +56,13 @@ def test_doubtful_questions_alone_do_not_make_a_good_model_look_bad():
     doubt = np.where(np.arange(2000) < 200, 0.4, 0.04)
     model = solved_with(doubt, own=(0.076, 0.02, 0.3))
     asked = np.full(60, 0.4)
-    found = expected_error(model, asked_of(asked, generator.random(60) < harder(asked)))
+    found = expected_error(model, asked_of(asked, generator.random(60) < wrong_share(asked)))
     assert found.value == pytest.approx(0.076, abs=0.03)
 
 
-@pytest.mark.parametrize(("shift", "own"), [(0.0, 0.15), (1.0, 0.15), (-0.8, 0.15)])
-def test_the_interval_holds_the_truth_where_the_model_is_off_by_one_number(shift, own):
+@pytest.mark.parametrize("harder", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("shift", [0.0, 1.0, -0.8])
+def test_the_interval_holds_the_truth_where_the_model_is_off_and_questions_are_harder_or_easier(shift, harder):
     held = 0
     for seed in range(60):
         generator = np.random.default_rng(seed)
@@ -65,8 +70,8 @@ def test_the_interval_holds_the_truth_where_the_model_is_off_by_one_number(shift
         odds = np.log(np.clip(doubt, 1e-3, 1) / (1 - np.clip(doubt, 0, 0.999))) + shift
         wrong = generator.random(800) < 1 / (1 + np.exp(-odds))
         asked = np.clip(doubt[np.argsort(-doubt)[generator.choice(300, 50, replace=False)]], 1e-3, 1)
-        answers = asked_of(asked, generator.random(50) < harder(asked, shift))
-        found = expected_error(solved_with(doubt, own=(own, 0.03, 0.5)), answers)
+        answers = asked_of(asked, generator.random(50) < wrong_share(asked, shift + harder))
+        found = expected_error(solved_with(doubt, own=(0.15, 0.03, 0.5)), answers)
         held += found.low <= wrong.mean() <= found.high
     assert held >= 51
 

@@ -13,11 +13,11 @@ _SHIFT = np.linspace(-6.0, 6.0, 241)
 
 #: The part of the labels after which a test counts half, what one counts beside a label of a random item, and the
 #: smallest doubt: no model is surer than that it could be wrong once in a thousand.
-_HALF_LIFE, _WORTH, _LEAST = 0.25, 0.25, 1e-3
+_HALF_LIFE, _WORTH, _LEAST = 0.25, 0.5, 1e-3
 
-#: By how much the log-odds that a guess is wrong are larger for a question than for other items of the same doubt (what
-#: is asked is what the model knows least about), and how much wider than its own interval the model's doubt is taken.
-_CHOSEN, _WIDER = 1.0, 1.25
+#: Log-odds by which questions may be harder than other items of the same doubt, or easier: nobody knows, and they are
+#: normal with deviation one. And how much wider than its own interval the model's doubt is taken.
+_CHOSEN, _WIDER = np.linspace(-2.5, 2.5, 21), 1.25
 
 #: The share of the intervals that should hold the truth.
 _COVERAGE = 0.9
@@ -34,12 +34,14 @@ def expected_error(solved: Solved, tests: Sequence[Answer]) -> ExpectedError | N
         e(\theta) = \frac{1}{|\mathcal{U}|} \sum_{j \in \mathcal{U}} \sigma(\mathrm{logit}\, d_j + \theta),
 
     where :math:`d = 1 - \max_l P^l` is the doubt, of an asked item :math:`i` at the time when it was shown, of the
-    items without a label :math:`\mathcal{U}` now, and :math:`\delta = 1` by how much questions are harder than other
-    items of the same doubt: they go where the model knows least. Before any test :math:`\theta` is normal about 0, a
-    quarter wider than the interval of the model's own expected error, which comes from labels that were left out. A
-    test counts a quarter of a label, and half of that after a quarter of the labels that there are now: every answer
-    mends what it has shown. These constants are from 30 simulated sessions on nine families of data, seeds from 100;
-    with more weight on the tests the interval is narrower and holds the truth less often than it says.
+    items without a label :math:`\mathcal{U}` now, and :math:`\delta` by how much questions are harder than other items
+    of the same doubt. They go where the model knows least, but also where many items are alike, so :math:`\delta` is as
+    unknown as :math:`\theta`: normal about 0 with deviation 1, and summed over. So tests say at most so much, however
+    many there are. Before any test :math:`\theta` is normal about 0, a quarter wider than the interval of the model's
+    own expected error, which comes from labels that were left out. A test counts half a label, and half of that after a
+    quarter of the labels that there are now: every answer mends what it has shown. With these constants the interval
+    held the truth at 96 % of 180 stops of the 36 simulated sessions on which they were chosen (ten sets of data, seeds
+    from 100, up to 200 answers), with :math:`\delta = 1` at 84 %.
 
     Args:
         solved (Solved): What the model says now.
@@ -54,14 +56,14 @@ def expected_error(solved: Solved, tests: Sequence[Answer]) -> ExpectedError | N
         return own
     low, high = (float(_logit(np.array(value))) for value in (own.low, own.high))
     width = _WIDER * max((high - low) / (2 * 1.645), 0.1)
-    posterior = -0.5 * (_SHIFT / width) ** 2
+    posterior = -0.5 * (_SHIFT / width) ** 2 - 0.5 * _CHOSEN[:, None] ** 2
     for test in tests:
         if test.prob is None or test.labels is None:
             continue
         worth = _WORTH * 0.5 ** ((solved.labels - test.labels) / max(_HALF_LIFE * solved.labels, 1.0))
-        wrong = _sigmoid(_logit(np.array(1 - test.prob)) + _CHOSEN + _SHIFT)
+        wrong = _sigmoid(_logit(np.array(1 - test.prob)) + _CHOSEN[:, None] + _SHIFT)
         posterior += worth * np.log(wrong if test.guess != test.class_id else 1 - wrong)
-    weight = np.exp(posterior - posterior.max())
+    weight = np.exp(posterior - posterior.max()).sum(axis=0)
     weight /= weight.sum()
     error = _error_at(1 - solved.prob[free].max(axis=1))
     value = float(weight @ error)
