@@ -159,10 +159,15 @@ def graphs(folder: Path) -> str | None:
 
 
 def labelling(folder: Path) -> str | None:
-    """Errors after so many keys, over all data."""
+    """Errors after so many keys, over all data, of the methods that have every session."""
     rows = read_rows(folder / "labelling.csv")
     if not rows:
         return None
+    sessions_of: dict[str, set[tuple[str, int]]] = {}
+    for row in rows:
+        sessions_of.setdefault(row["method"], set()).add((row["data"], row["seed"]))
+    whole = max(map(len, sessions_of.values()))
+    rows = [row for row in rows if len(sessions_of[row["method"]]) == whole]
     # Rows do not say how many items there are; a twentieth of a point on both sides stands for half of one.
     own = [{**row, "draw": f"{row['keys']} keys", "unlabelled": 1000} for row in rows]
     standing = Standing.of_rows(own, "label", data="data")
