@@ -164,7 +164,13 @@ def page_coverage(folder: Path) -> str | None:
         held = sum(row["low"] <= row["open_error"] <= row["high"] for row in own)
         width = mean(row["high"] - row["low"] for row in own)
         told.append(f"{held} of {len(own)} times after {count} answers ({width:.0f} points wide on average)")
-    return f"The interval held the true error {', '.join(told)}."
+    text = f"The interval held the true error {', '.join(told)}."
+    long = [row for row in read_rows(folder / "labelling.csv") if row["method"] == "label" and row.get("low", "") != ""]
+    if long:
+        held = sum(row["low"] <= row["open_error"] <= row["high"] for row in long)
+        most = max(row["keys"] for row in long)
+        text += f" In the long sessions above (10 to {most} keys) it did so at {held} of {len(long)} stops."
+    return text
 
 
 def standing_sentence(folder: Path) -> str | None:
