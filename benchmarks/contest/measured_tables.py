@@ -146,7 +146,7 @@ def page_speed(folder: Path) -> str | None:
         return None
     found = json.loads(path.read_text(encoding="utf-8"))
     return (
-        f"With {found['items']:,} items, on two cores that other programs kept busy, an answer and the next item took "
+        f"With {found['items']:,} items, on two cores, an answer and the next item took "
         f"{1000 * found['wait_median']:.0f} ms over HTTP while a solve ran (95th percentile "
         f"{1000 * found['wait_95']:.0f} ms), all labels were new after {found['update_over_propagate']:.2f} times a "
         f"plain call on the prepared graph, and the process took {found['memory_gb']:.1f} GB at most."
