@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
+from contest.images import standing as image_standing
 from contest.tables import link
 from scaling import exponent
 from shared.family_job import CREPE
 from shared.images_job import HEAD
-from shared.standing import Standing
 from shared.table import markdown, read_rows
 from table1.verdict import Comparison, comparisons
 
@@ -95,7 +95,7 @@ def images_sentences(folder: Path) -> str | None:
     rows = read_rows(folder / "contest_images.csv")
     if not rows:
         return None
-    standing = Standing.of_rows([{**row, "draw": f"{row['labels']} per class"} for row in rows], HEAD, data="data")
+    standing = image_standing(rows)
     order = sorted(standing.methods, key=standing.mean_ratio)
     best = next(name for name in order if name != HEAD)
     seeds = sorted({row["seed"] for row in rows})
@@ -161,16 +161,25 @@ def page_coverage(folder: Path) -> str | None:
     told = []
     for count in sorted({row["answers"] for row in rows}):
         own = [row for row in rows if row["answers"] == count and row["low"] != ""]
-        held = sum(row["low"] <= row["open_error"] <= row["high"] for row in own)
+        held = sum(map(_held, own))
         width = mean(row["high"] - row["low"] for row in own)
         told.append(f"{held} of {len(own)} times after {count} answers ({width:.0f} points wide on average)")
     text = f"The interval held the true error {', '.join(told)}."
     long = [row for row in read_rows(folder / "labelling.csv") if row["method"] == "label" and row.get("low", "") != ""]
     if long:
-        held = sum(row["low"] <= row["open_error"] <= row["high"] for row in long)
-        most = max(row["keys"] for row in long)
-        text += f" In the long sessions above (10 to {most} keys) it did so at {held} of {len(long)} stops."
+        held = {data: [_held(row) for row in long if row["data"] == data] for data in {row["data"] for row in long}}
+        worst = min(held, key=lambda data: (mean(held[data]), data))
+        text += (
+            f" In the long sessions above (10 to {max(row['keys'] for row in long)} keys) it did so at "
+            f"{sum(map(sum, held.values()))} of {len(long)} stops, at {sum(held[worst])} of {len(held[worst])} on "
+            f"{worst}, the worst."
+        )
     return text
+
+
+def _held(row: dict[str, Any]) -> bool:
+    """Whether an interval holds the error."""
+    return bool(row["low"] <= row["open_error"] <= row["high"])
 
 
 def standing_sentence(folder: Path) -> str | None:

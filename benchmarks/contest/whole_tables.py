@@ -7,10 +7,10 @@ from math import inf
 from pathlib import Path
 from statistics import mean, median
 
+from contest.images import standing as image_standing
 from shared import certainty_report, family_report, features_report, planetoid_report
 from shared.families import DRAWS
 from shared.features_job import OURS
-from shared.images_job import HEAD
 from shared.standing import Standing
 from shared.table import markdown, read_rows
 
@@ -37,7 +37,7 @@ def images(folder: Path) -> str | None:
     if not rows:
         return None
     draws = {row["labels"]: f"{row['labels']} per class" for row in rows}
-    standing = Standing.of_rows([{**row, "draw": draws[row["labels"]]} for row in rows], HEAD, data="data")
+    standing = image_standing(rows)
     return "\n".join([*standing.table(), "", *standing.draw_table([draws[labels] for labels in sorted(draws)])])
 
 

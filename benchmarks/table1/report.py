@@ -205,8 +205,8 @@ def summary(results: Results, title: str, failed: int, compare: bool) -> str:
         "",
         *error_table(results),
         "",
-        "Parameters that were chosen without a test label (hold-out: 3 folds of the labelled nodes; with one label a "
-        "class nothing can be held out and the published value is taken):",
+        "Parameters that were chosen without a test label (hold-out: 3 folds of the labelled nodes; with one label "
+        "per class nothing can be held out and the published value is taken):",
         "",
         *choice_lines(results),
         "",

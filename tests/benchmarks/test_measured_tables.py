@@ -66,10 +66,13 @@ def test_sentences_about_the_label_page(tmp_path):
         "The interval held the true error 1 of 2 times after 10 answers (6 points wide on average), 1 of 1 times after "
         "20 answers (4 points wide on average)."
     )
-    ends = [{"method": "label", "keys": keys, "open_error": 5.0, "low": 4.0, "high": keys / 10} for keys in (10, 200)]
+    ends = [
+        {"data": data, "method": "label", "keys": keys, "open_error": 5.0, "low": 4.0, "high": high}
+        for data, keys, high in (("digits", 10, 1.0), ("digits", 200, 20.0), ("fashion", 200, 20.0))
+    ]
     machine.write_csv([*ends, {**ends[1], "method": "label, pages of 24"}], tmp_path / "labelling.csv")
     assert measured_tables.page_coverage(tmp_path).endswith(
-        "In the long sessions above (10 to 200 keys) it did so at 1 of 2 stops."
+        "In the long sessions above (10 to 200 keys) it did so at 2 of 3 stops, at 1 of 2 on digits, the worst."
     )
 
     found = {"items": 7000, "wait_median": 0.06, "wait_95": 0.08, "update_over_propagate": 1.2, "memory_gb": 1.94}
