@@ -167,7 +167,7 @@ def labelling(folder: Path) -> str | None:
     for row in rows:
         sessions_of.setdefault(row["method"], set()).add((row["data"], row["seed"]))
     whole = max(map(len, sessions_of.values()))
-    rows = [row for row in rows if len(sessions_of[row["method"]]) == whole]
+    every, rows = rows, [row for row in rows if len(sessions_of[row["method"]]) == whole]
     # Rows do not say how many items there are; a twentieth of a point on both sides stands for half of one.
     own = [{**row, "draw": f"{row['keys']} keys", "unlabelled": 1000} for row in rows]
     standing = Standing.of_rows(own, "label", data="data")
@@ -188,7 +188,20 @@ def labelling(folder: Path) -> str | None:
     data = {name: len({row["seed"] for row in rows if row["data"] == name}) for name, _ in standing.errors}
     sessions = ", ".join(f"{count} of {name}" for name, count in data.items())
     text = f"Simulated sessions: {sessions}; p: Wilcoxon's over data × keys, against `label`."
+    text += "".join(_fewer_sessions(every, name) for name in sessions_of if len(sessions_of[name]) < whole)
     return "\n".join([*markdown(header, body), *_under(text, "labelling", "labelling")])
+
+
+def _fewer_sessions(rows: Sequence[dict[str, Any]], method: str) -> str:
+    """A sentence about a method that was played in some sessions alone: beside ``label`` in those, at the end."""
+    last = max(row["keys"] for row in rows)
+    errors = {
+        name: {(row["data"], row["seed"]): row["error"] for row in rows if (row["method"], row["keys"]) == (name, last)}
+        for name in ("label", method)
+    }
+    both = sorted(errors["label"].keys() & errors[method].keys())
+    ours, theirs = (mean(errors[name][place] for place in both) for name in ("label", method))
+    return f" In {len(both)} of the sessions, after {last} keys: {method} {theirs:.1f}, label {ours:.1f}."
 
 
 #: Those of the contest of certainty that are shown: ours, and one of every kind.

@@ -68,7 +68,7 @@ def comparisons(folder: Path) -> list[Comparison]:
 
 
 def _compare(graph: str, results: Results) -> list[Comparison]:
-    """A comparison a column."""
+    """One per column."""
     found = []
     for column in results.errors:
         rival = results.best(column, results.methods(MODEL, PEER, TUNED))

@@ -112,6 +112,20 @@ def test_the_large_tables_are_those_of_the_reports(tmp_path):
         assert pages.MAKERS[name](tmp_path) is None
 
 
+def test_a_method_with_fewer_sessions_is_compared_in_those_alone(tmp_path):
+    rows = [
+        {"data": "x", "method": name, "seed": seed, "keys": keys, "error": error + seed}
+        for name, error, seeds in (("label", 3.0, 2), ("random", 5.0, 2), ("label, pages of 24", 4.0, 1))
+        for seed in range(seeds)
+        for keys in (10, 20)
+    ]
+    machine.write_csv(rows, tmp_path / "labelling.csv")
+    text = tables.labelling(tmp_path)
+    assert "| random | 5.5 | 5.5 |" in text
+    assert "| **`tg-crepe label, pages of 24`**" not in text
+    assert "In 1 of the sessions, after 20 keys: label, pages of 24 4.0, label 3.0." in text
+
+
 def test_the_table_of_times_has_medians_the_worst_and_the_error(tmp_path):
     own = {"part": "call", "what": "CREPE", "note": "error 18.95 %", "load": 1}
     rows = [{**own, "round": i, "seconds": 2 + i, "processor": 4 + i} for i in range(3)]
