@@ -24,7 +24,16 @@ from torch_geometric.nn import LabelPropagation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from tqdm import tqdm
 
-from tg_crepe import LGC, CrepePropagation, GraphWarning, Harmonic, NearestNeighbor, cheeger_partition, knn_graph
+from tg_crepe import (
+    LGC,
+    CrepePropagation,
+    GraphWarning,
+    Harmonic,
+    NearestNeighbor,
+    Recipe,
+    cheeger_partition,
+    knn_graph,
+)
 
 Predict = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -111,7 +120,8 @@ def inner_iterations() -> Iterator[dict[str, object]]:
             mask = choose_labels(digit, count, seed)
             for inner in (10, 20, 40):
                 start = time.perf_counter()
-                result = CrepePropagation(inner_iterations=inner).propagate(truth, graphs[k][0], mask, graphs[k][1])
+                model = CrepePropagation(Recipe(inner_iterations=inner))
+                result = model.propagate(truth, graphs[k][0], mask, graphs[k][1])
                 seconds = time.perf_counter() - start
                 error = 100 * float((result.label != truth)[~mask].double().mean())
                 yield {

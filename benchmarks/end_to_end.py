@@ -3,6 +3,7 @@
     python benchmarks/end_to_end.py                     # all parts; benchmarks/results/end_to_end.csv and .md
     python benchmarks/end_to_end.py --parts call busy   # some of them; rows of the others stay as they are
     python benchmarks/end_to_end.py --parts million     # a million made rows of 128 features; not in the others
+    python benchmarks/end_to_end.py --parts "a million nodes"          # calls on a graph of a million; neither
     python benchmarks/end_to_end.py --quick             # 5,000 rows, one round; writes end_to_end_quick.*
 
 Fashion-MNIST as 128 principal components, k = 20, 1 % of the labels (seed 0). Within a part all calls are interleaved,
@@ -54,6 +55,9 @@ AGAINST = {
     "intents": "LGC, 150 classes",
     "memory": "CREPE, 700,000 nodes",
     "demo": "demo, one thread",
+    "1,000 rows": "GraphLearning randomwalk",
+    "10,000 rows": "GraphLearning randomwalk",
+    "a million nodes": "GraphLearning randomwalk",
     "million": "knn_graph, a million rows",
 }
 
@@ -62,12 +66,19 @@ AGAINST = {
 DATA_PARTS = {"features", "call", "busy", "threads", "graph", "lists"}
 
 
+#: Rows of the parts that compare with peers on less than all of the images.
+SIZES = {"1,000 rows": 1_000, "10,000 rows": 10_000}
+
+#: Parts that are measured once, and without a first call that does not count: they take minutes.
+LONG = ("memory", "million", "a million nodes")
+
+
 class Data:
     """The features, the labels and the graph, made once."""
 
     def __init__(self, size: int) -> None:
         self.x, self.y = fashion.load(size)
-        self.mask = fashion.choose_labels(self.y, size // 1000, seed=0)
+        self.mask = fashion.choose_labels(self.y, max(size // 1000, 5), seed=0)
         self.graph = knn_graph(self.x, 20, "cosine", "faiss")
         self.unit = torch.nn.functional.normalize(self.x, dim=1).numpy()
         self.labelled = self.mask.nonzero().view(-1).numpy()
@@ -149,14 +160,49 @@ def busy_core() -> Iterator[None]:
 
 
 def busy(data: Data) -> dict[str, Call]:
-    """The same call alone and beside a busy loop."""
+    """The same calls alone and beside a busy loop."""
     graph, model = prepare(*data.graph), CrepePropagation()
+    found = features(data)
+    alone: dict[str, Call] = {
+        "CREPE": lambda: model.propagate(data.y, graph, data.mask).label,
+        **{name: run for name, run in peers(data).items() if name.endswith("randomwalk")},
+        **{name: found[name] for name in ("knn_graph and CREPE", "scikit-learn LabelSpreading")},
+    }
 
-    def beside() -> object:
-        with busy_core():
-            return model.propagate(data.y, graph, data.mask).label
+    def beside(run: Call) -> Call:
+        def both() -> object:
+            with busy_core():
+                return run()
 
-    return {"CREPE, quiet": lambda: model.propagate(data.y, graph, data.mask).label, "CREPE, a busy core": beside}
+        return both
+
+    calls: dict[str, Call] = {}
+    for name, run in alone.items():
+        calls |= {f"{name}, quiet": run, f"{name}, a busy core": beside(run)}
+    return calls
+
+
+def sized(data: Data) -> dict[str, Call]:
+    """Features to labels, and calls on a given graph."""
+    return {**features(data), **{name: run for name, run in call(data).items() if name != "Poisson-MBO"}}
+
+
+def million_nodes(nodes: int) -> dict[str, Call]:
+    """Calls on the graph of :mod:`scaling`, beside those of others."""
+    y, edge_index, mask, weight = scaling.make(nodes, 10, 20)
+    graph = prepare(edge_index, weight)
+    matrix = sp.csr_matrix((weight.double().numpy(), tuple(edge_index.numpy())), (nodes, nodes))
+    data = object.__new__(Data)
+    data.y, data.mask, data.labelled = y, mask, mask.nonzero().view(-1).numpy()
+
+    def told(run: Call) -> Call:
+        return lambda: f"error {data.error(run()):.2f} %"
+
+    return {
+        "CREPE": told(lambda: CrepePropagation().propagate(y, edge_index, mask, weight).label),
+        "CREPE, prepared graph": told(lambda: CrepePropagation().propagate(y, graph, mask).label),
+        **{name: told(run) for name, run in peers(data, matrix).items()},
+    }
 
 
 def threads(data: Data) -> dict[str, Call]:
@@ -315,7 +361,7 @@ class Notes:
         if isinstance(answer, str):
             return answer
         if isinstance(answer, dict):  # of a case of scaling.py
-            return f"peak {answer['peak_gb'] / answer['dual_gb']:.2f} × dual"
+            return f"peak {answer['peak_gb'] / answer['dual_gb']:.2f} × a dual in 32 bits"
         if self.data is None or answer is None:
             return ""
         if isinstance(answer, PropagationResult):
@@ -347,8 +393,8 @@ class Notes:
 def measure(part: str, calls: dict[str, Call], rounds: int, data: Data | None) -> list[Row]:
     """The calls of a part in turns; the first of each is not counted, but of those that take minutes."""
     rows: list[Row] = []
-    notes, long = Notes(part, data), part in ("memory", "million")
-    for turn in tqdm(range(1, 2) if long else range(rounds + 1), desc=part):
+    notes = Notes(part, data)
+    for turn in tqdm(range(1, 2) if part in LONG else range(rounds + 1), desc=part):
         for name, run in calls.items():
             children = part in ("demo", "memory")
             wall, own = time.perf_counter(), processor() if children else time.process_time()
@@ -413,7 +459,7 @@ def summary(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=list(AGAINST), default=[p for p in AGAINST if p != "million"])
+    parser.add_argument("--parts", nargs="*", choices=list(AGAINST), default=[p for p in AGAINST if "million" not in p])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
@@ -422,6 +468,7 @@ def main() -> None:
     name = "end_to_end_quick" if options.quick else "end_to_end"
     path = machine.RESULTS / f"{name}.csv"
     data = Data(size) if DATA_PARTS & set(options.parts) else None
+    small = {rows: Data(rows) for part, rows in SIZES.items() if part in options.parts}
     make: dict[str, Callable[[], dict[str, Call]]] = {
         "features": lambda: features(data),  # type: ignore[arg-type]
         "call": lambda: call(data),  # type: ignore[arg-type]
@@ -433,6 +480,8 @@ def main() -> None:
         "intents": lambda: intents(9_000),
         "memory": lambda: memory(20_000 if options.quick else 700_000),
         "demo": demo,
+        **{part: lambda rows=rows: sized(small[rows]) for part, rows in SIZES.items()},  # type: ignore[misc]
+        "a million nodes": lambda: million_nodes(20_000 if options.quick else 1_000_000),
         "million": lambda: million(30_000 if options.quick else 1_000_000),
     }
     kept: list[Row] = []
@@ -440,7 +489,8 @@ def main() -> None:
         with path.open(newline="", encoding="utf-8") as file:
             kept = [{"note": "", **row} for row in csv.DictReader(file) if row["part"] not in options.parts]
     for part in options.parts:
-        kept += measure(part, make[part](), rounds, data if part in DATA_PARTS else None)
+        own = small.get(SIZES.get(part, 0), data if part in DATA_PARTS else None)
+        kept += measure(part, make[part](), rounds, own)
         kept.sort(key=lambda row: list(AGAINST).index(str(row["part"])))
         machine.write_csv(kept, path)  # a part that is done stays if the next is interrupted
         machine.write_text(summary(kept), path.with_suffix(".md"))

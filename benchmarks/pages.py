@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from contest import choosing_tables, measured_tables, tables, whole_tables
+from contest import choosing_tables, measured_tables, tables, time_tables, whole_tables
 from hybrid.page import EXPERIMENTS, page_text
 from shared import few_labels, machine
 from shared.page import filled, parts
@@ -43,6 +43,7 @@ MAKERS: dict[str, Maker] = {
     **whole_tables.MAKERS,
     **choosing_tables.MAKERS,
     **measured_tables.MAKERS,
+    **time_tables.MAKERS,
     "verdict": verdict_table,
     **{f"hybrid_{name}": functools.partial(_experiment, name) for name in EXPERIMENTS},
 }

@@ -15,6 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+#: Numbers that one thread takes at a time, whatever their number: a sum over them has one order.
+_NUMBERS_AT_A_TIME = 1 << 19
+
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
@@ -35,6 +38,12 @@ def _get_pool(workers: int) -> ThreadPoolExecutor:
         if _pool is None or _pool._max_workers < workers:
             _pool = ThreadPoolExecutor(workers, thread_name_prefix="tg_crepe")
         return _pool
+
+
+def row_ranges(rows: int, width: int = 1) -> list[tuple[int, int]]:
+    """The rows that one thread takes at a time, of ``width`` numbers each; they do not depend on the threads."""
+    step = max(1, _NUMBERS_AT_A_TIME // width)
+    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
 
 
 def for_each_chunk(work: Callable[[int], None], num_chunks: int) -> None:

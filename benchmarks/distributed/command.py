@@ -148,8 +148,10 @@ def measure(
         label[rank["node"]] = rank["label"]
     most = {name: max(rank[name] for rank in ranks) for name in ("own", "halo", "peak", "whole")}
     width = 4 * classes
-    # docs/scaling.md: the dual, the graph and the shard, thirty arrays of own rows and two of the halo.
-    held = max(rank["slots"] * (width + 34) + 30 * width * rank["own"] + 2 * width * rank["halo"] for rank in ranks)
+    # docs/scaling.md: the dual in 16 bits, the graph and the shard, thirty arrays of own rows and two of the halo.
+    held = max(
+        rank["slots"] * (2 * classes + 34) + 30 * width * rank["own"] + 2 * width * rank["halo"] for rank in ranks
+    )
     row = {
         "processes": world,
         "own": most["own"],

@@ -71,4 +71,11 @@ def test_notes_say_recall_bits_and_memory():
     near = torch.cdist(x, x).topk(21, largest=False)[1].numpy()
     assert notes.of(near) == "recall 1.0000"
     assert notes.of(near[:, :11]) == "recall 0.5000"
-    assert notes.of({"peak_gb": 3.0, "dual_gb": 2.0}) == "peak 1.50 × dual"
+    assert notes.of({"peak_gb": 3.0, "dual_gb": 2.0}) == "peak 1.50 × a dual in 32 bits"
+
+
+def test_calls_on_a_made_graph_say_their_error():
+    found = end_to_end.million_nodes(2_000)
+    assert {"CREPE", "CREPE, prepared graph"} <= set(found)
+    assert found["CREPE"]() == found["CREPE, prepared graph"]()
+    assert str(found["CREPE"]()).startswith("error ")

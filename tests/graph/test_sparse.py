@@ -105,3 +105,13 @@ def test_products_of_transposed_and_of_graph_tensors():
     with torch.no_grad():
         torch.testing.assert_close(own.addmm(x, x, 1.0, 1.0), x + dense @ x)
         torch.testing.assert_close(own.addmm(None, x[:, 0], 0.0, 1.0), dense @ x[:, 0])
+
+
+def test_what_is_added_may_be_of_another_type_or_one_row_for_all():
+    graph = random_graph(0, 30, density=0.2)
+    graph = graph.with_weight(graph.edge_weight.float())
+    x, add = torch.randn(30, 5), torch.randn(1, 5)
+    expected = add + 2 * normalised_adjacency(graph).to_dense() @ x
+    torch.testing.assert_close(SharedMatrix(normalised_adjacency(graph), graph).addmm(add, x, alpha=2.0), expected)
+    mixed = SharedMatrix(normalised_adjacency(graph), graph).addmm(add.double().expand(30, 5), x, alpha=2.0)
+    torch.testing.assert_close(mixed, expected, check_dtype=False)

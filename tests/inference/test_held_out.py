@@ -152,9 +152,10 @@ def test_opinions_are_asked_of_labels_that_they_do_not_know():
     task, _ = make_task((7, 4, 12))
     part, asked = deal_labels(task, 0.05), []
 
-    def opinions(rest):
+    def opinions(rest, left):
         asked.append(rest)
-        return torch.stack([rest.sign, torch.arange(150.0).view(-1, 1).expand(150, 3)])
+        assert torch.equal(left, task.labelled & ~rest.labelled)
+        return torch.stack([rest.sign, torch.arange(150.0).view(-1, 1).expand(150, 3)])[:, left]
 
     found, y = judge_parts(task, part, opinions)
     assert len(asked) == FOLDS
@@ -172,7 +173,7 @@ def test_a_hundred_labels_are_judged_and_hardly_more():
     sign = torch.zeros(900, 3, dtype=torch.float64)
     sign[:300] = 2.0 * torch.nn.functional.one_hot(y[:300], 3) - 1
     task = LabelTask(graph, sign, False, torch.arange(3), 3)
-    _, judged = judge_parts(task, deal_labels(task, 0.05), lambda rest: rest.sign.unsqueeze(0))
+    _, judged = judge_parts(task, deal_labels(task, 0.05), lambda rest, left: rest.sign[left].unsqueeze(0))
     assert 100 <= judged.numel() < 130  # two parts of five
 
 

@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tg_crepe.inference.pool import log_opinion, trust_opinions
+from tg_crepe.inference import pool
+from tg_crepe.inference.pool import by_rows, log_opinion, trust_opinions
 
 
 def random_opinions(seed, opinions=2, judged=30, classes=3, skill=2.0):
@@ -82,3 +83,12 @@ def test_labels_that_contradict_all_opinions_leave_the_first_its_order():
 def test_opinions_rule_nothing_out():
     found = log_opinion(torch.tensor([[1.0, 0.0], [0.5, 0.5]], dtype=torch.float64))
     np.testing.assert_allclose(found.exp(), [[0.9995, 0.0005], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 100])
+def test_a_function_of_rows_may_take_some_of_them_at_a_time(rows, monkeypatch):
+    monkeypatch.setattr(pool, "_NUMBERS_AT_A_TIME", 8 * 3)
+    generator = torch.Generator().manual_seed(rows)
+    a, b = (torch.randn(rows, 3, generator=generator) for _ in range(2))
+    assert torch.equal(by_rows(lambda x, y: (x * y).double(), a, b), (a * b).double())
+    assert torch.equal(by_rows(lambda x: x.sum(dim=1), a), a.sum(dim=1))

@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import threading
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -19,7 +20,9 @@ from tg_crepe.graph import CanonicalGraph
 from tg_crepe.solvers.backends import BACKENDS, make_backend
 from tg_crepe.solvers.backends.numba import NumbaBackend
 from tg_crepe.solvers.chambolle_pock import solve_inner
+from tg_crepe.solvers.kernels import COUNTS
 from tg_crepe.solvers.problem import InnerProblem
+from tg_crepe.solvers.ratio_flow import geometric_steps
 
 needs_numba = pytest.mark.skipif(not available("numba"), reason="numba is not installed (extra 'fast')")
 FAST = [pytest.param("numba", marks=needs_numba), "torch"]
@@ -106,6 +109,89 @@ def test_the_two_copies_of_the_dual_stay_exact_negatives(num_classes, dtype):
     assert not torch.equal(col[order[:, 0]], col[order[:, 1]])
     assert torch.equal(state.dual[order[:, 0]], -state.dual[order[:, 1]])
     assert float(certificate.gap) >= -1e-12 * float(certificate.energy.sum())
+
+
+@needs_numba
+@pytest.mark.parametrize("num_classes", [1, 2, 10, 70])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dual_in_16_bits_is_antisymmetric_feasible_and_bounds_the_optimum(kind, num_classes):
+    graph, problem = make_problem(kind, num_classes, torch.float32)
+    backend = NumbaBackend(graph, short=True)
+    state = backend.start(problem.constraint.project(problem.u_prev))
+    state, certificate, _ = solve_inner(problem, backend, state, -math.inf, -1.0, 10, 400)
+    assert state.dual.dtype == torch.int16
+    assert int(state.dual.abs().max()) <= COUNTS
+    slots = torch.argsort(graph.csr_pattern[2], stable=True).view(-1, 2)
+    assert torch.equal(state.dual[slots[:, 0]], -state.dual[slots[:, 1]])
+    # The optimum in double precision, within its own gap.
+    double, exact = make_problem(kind, num_classes, torch.float64)
+    best = run("numba", double, exact, 3000)[1]
+    size = max(float(best.energy.sum()), abs(float(best.primal)))
+    assert float(certificate.dual) <= float(best.primal) + 1e-6 * size
+    assert float(certificate.primal) >= float(best.dual) - 1e-6 * size
+    assert float(certificate.gap) <= 1e-2 * size
+    # The certificate is that of the numbers which are kept.
+    plain = NumbaBackend(graph).certificate(replace(state, dual=backend.by_slot(state.dual)), problem)
+    torch.testing.assert_close(certificate.dual, plain.dual, rtol=1e-6, atol=1e-6 * size)
+    assert torch.equal(backend.from_slots(backend.by_slot(state.dual)), state.dual)
+
+
+@needs_numba
+def test_in_double_precision_no_dual_is_kept_in_16_bits():
+    graph, problem = make_problem("coupling", 3, torch.float64)
+    assert NumbaBackend(graph, short=True).start(problem.u_prev).dual.dtype == torch.float64
+
+
+@needs_numba
+@pytest.mark.parametrize("seed", range(3))
+def test_a_flow_with_a_dual_in_16_bits_leads_to_the_same_point(seed):
+    graph, y = clusters(seed)
+    graph = graph.with_weight(graph.edge_weight.float())
+    u = start_off_degree(graph, 3, coupled=True).float()
+    constraint = LabelCoupling(torch.where(torch.arange(150) % 10 == 0, y, -1), 1.0)
+    steps = geometric_steps(20.0, 6, 1.5)
+    found = [
+        RatioFlow("degree_median", steps, inner_iterations=10, backend="numba", short_dual=short)(u, graph, constraint)
+        for short in (False, True)
+    ]
+    torch.testing.assert_close(found[0].u, found[1].u, atol=2e-5, rtol=0)
+    assert torch.equal(found[0].u.argmax(dim=1), found[1].u.argmax(dim=1))
+
+
+@needs_numba
+@pytest.mark.parametrize("short", [False, True])
+def test_a_flow_goes_on_from_a_dual_that_was_kept_in_the_other_way(short):
+    graph, _ = clusters(0)
+    graph = graph.with_weight(graph.edge_weight.float())
+    u = start_off_degree(graph, 3, coupled=True).float()
+
+    def run(short, dual=None):
+        flow = RatioFlow("degree_median", [1.0, 1.0], backend="numba", short_dual=short)
+        return flow(u, graph, Coupling(), dual)
+
+    same, other = run(short, run(short).dual), run(short, run(not short).dual)
+    assert same.status == other.status == "converged"
+    torch.testing.assert_close(same.u, other.u, atol=2e-4, rtol=0)
+    assert torch.equal(same.u.argmax(dim=1), other.u.argmax(dim=1))
+
+
+@needs_numba
+def test_steps_too_long_for_a_dual_in_16_bits_are_taken_in_full():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(600, 2, generator=generator) + 1.5 * torch.eye(3)[torch.arange(600) % 3][:, :2]
+    edge_index, weight = knn_graph(x, 10)
+    half = weight.numel() // 2
+    graph = CanonicalGraph(edge_index[:, :half], weight[:half].float(), 600)
+    u = start_off_degree(graph, 3, coupled=True).float()
+    steps = geometric_steps(1e5, 8, 1.5)
+    found = [
+        RatioFlow("degree_median", steps, inner_iterations=50, backend="numba", short_dual=short)(u, graph, Coupling())
+        for short in (False, True)
+    ]
+    assert found[0].status == found[1].status
+    assert len(found[0].trace["step"]) == len(found[1].trace["step"])
+    last = [float(result.trace["sum_of_ratios"][-1]) for result in found]
+    assert last[1] <= 1.1 * last[0]
 
 
 @needs_numba

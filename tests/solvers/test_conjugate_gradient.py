@@ -70,6 +70,20 @@ def test_bad_options_are_refused():
         conjugate_gradient(lambda x: x, torch.ones(2, 1), tol=0)
     with pytest.raises(ValueError, match="'max_iterations' must be"):
         conjugate_gradient(lambda x: x, torch.ones(2, 1), max_iterations=0)
+    with pytest.raises(ValueError, match=r"'diagonal' must have a number per row.*\(3, 2\), got shape \(2,\)"):
+        conjugate_gradient(lambda x: x, torch.ones(3, 2), torch.ones(2))
+
+
+@pytest.mark.parametrize("shape", [(15,), (15, 1), (15, 9)])
+@pytest.mark.parametrize("columns", [1, 9])
+def test_the_preconditioner_may_be_of_rows_or_of_rows_and_columns(shape, columns):
+    if len(shape) == 2 and shape[1] > columns:
+        shape = (15, columns)
+    matrix = system(4)
+    rhs = torch.from_numpy(np.random.default_rng(4).standard_normal((15, columns)))
+    diagonal = matrix.diagonal().view(-1, *[1] * (len(shape) - 1)).expand(shape)
+    result = conjugate_gradient(lambda x: matrix @ x, rhs, diagonal, tol=1e-12)
+    torch.testing.assert_close(matrix @ result.x, rhs, atol=1e-9, rtol=1e-8)
 
 
 def test_a_start_near_the_solution_saves_iterations_and_leads_to_the_same_place():

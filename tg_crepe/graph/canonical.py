@@ -213,6 +213,11 @@ class CanonicalGraph:
         r"""The symmetric :math:`S = D^{-1/2} W D^{-1/2}`, made once for all solves on the graph."""
         return SharedMatrix(normalised_adjacency(self), self)
 
+    def forget_matrices(self) -> None:
+        """Gives back the memory of the matrices that solves have made; one that asks for them makes them anew."""
+        for name in ("adjacency", "_product", "normalised"):
+            self.__dict__.pop(name, None)
+
     def with_weight(self, edge_weight: Tensor) -> CanonicalGraph:
         """The same edges with other weights of shape :obj:`[num_edges]`."""
         graph = CanonicalGraph(self.edge_index, edge_weight, self.num_nodes, self.communicator)

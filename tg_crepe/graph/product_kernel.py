@@ -20,26 +20,38 @@ _INT = ir.IntType(64)
 #: Numbers in a register (of single precision; LLVM takes two for double), and the columns that stay in registers.
 _LANES, _BLOCK = 8, 32
 
+#: The arrays among the arguments of a row's sum.
+_NAMES = ("x", "col", "weight", "", "", "", "", "", "add", "", "", "out", "")
+
 
 def _row_sum(lanes: int, registers: int) -> Any:
-    """An intrinsic for ``total[begin:stop] ← Σ_e w_e x[col_e, begin:stop]`` with that many registers of that length."""
+    """An intrinsic for ``out[begin:stop] ← β add[begin:stop] + α Σ_e w_e x[col_e, begin:stop]`` with that many
+    registers of that length; ``add`` and ``out`` are flat, ``place`` is where their row begins."""
 
     @intrinsic
-    def row_sum(typingctx, x, col, weight, first, last, width, begin, stop, total):  # type: ignore[no-untyped-def]
-        signature = types.void(x, col, weight, first, last, width, begin, stop, total)
+    def row_sum(  # type: ignore[no-untyped-def]
+        typingctx, x, col, weight, first, last, width, begin, stop, add, beta, alpha, out, place
+    ):
+        signature = types.void(x, col, weight, first, last, width, begin, stop, add, beta, alpha, out, place)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = {
                 name: context.make_array(kind)(context, builder, value).data
-                for name, kind, value in zip(["x", "col", "weight"], signature.args[:3], args[:3], strict=True)
+                for name, kind, value in zip(_NAMES, signature.args, args, strict=True)
+                if name
             }
-            sums = context.make_array(signature.args[8])(context, builder, args[8]).data
             number, bits = context.get_value_type(x.dtype), x.dtype.bitwidth
             vector = ir.VectorType(number, lanes)
             first, last, width, begin, stop = args[3:8]
+            beta, alpha, place = args[9], args[10], args[12]
 
-            def address(array: Any, place: Any) -> Any:
-                return builder.bitcast(builder.gep(array, [place]), vector.as_pointer())
+            def address(array: Any, position: Any) -> Any:
+                return builder.bitcast(builder.gep(array, [position]), vector.as_pointer())
+
+            def repeat(value: Any) -> Any:
+                empty = ir.Constant(vector, ir.Undefined)
+                one = builder.insert_element(empty, value, ir.Constant(ir.IntType(32), 0))
+                return builder.shuffle_vector(one, empty, spread)
 
             offsets = [builder.add(begin, ir.Constant(_INT, lanes * k)) for k in range(registers - 1)]
             offsets.append(builder.sub(stop, ir.Constant(_INT, lanes)))
@@ -64,9 +76,7 @@ def _row_sum(lanes: int, registers: int) -> Any:
                 other = builder.sext(other, _INT)
             start = builder.mul(other, width)
             entry_weight = builder.load(builder.gep(pointer["weight"], [edge]))
-            empty = ir.Constant(vector, ir.Undefined)
-            one = builder.insert_element(empty, entry_weight, ir.Constant(ir.IntType(32), 0))
-            w = builder.shuffle_vector(one, empty, spread)
+            w = repeat(entry_weight)
             for value, offset in zip(held, offsets, strict=True):
                 here = builder.load(address(pointer["x"], builder.add(start, offset)), align=bits // 8)
                 value.add_incoming(builder.call(fma, [w, here, value]), body)
@@ -74,8 +84,23 @@ def _row_sum(lanes: int, registers: int) -> Any:
             builder.branch(head)
 
             builder.position_at_end(done)
-            for value, offset in zip(held, offsets, strict=True):
-                builder.store(value, address(sums, offset), align=bits // 8)
+            factor = repeat(alpha)
+            found = [builder.fmul(factor, value) for value in held]
+            plain, plus, end = (builder.append_basic_block(name) for name in ("plain", "plus", "end"))
+            builder.cbranch(builder.fcmp_ordered("==", beta, ir.Constant(number, 0.0)), plain, plus)
+
+            def write(values: list[Any]) -> None:
+                for value, offset in zip(values, offsets, strict=True):
+                    builder.store(value, address(pointer["out"], builder.add(place, offset)), align=bits // 8)
+                builder.branch(end)
+
+            builder.position_at_end(plain)
+            write(found)
+            builder.position_at_end(plus)
+            share = repeat(beta)
+            there = (builder.load(address(pointer["add"], builder.add(place, o)), align=bits // 8) for o in offsets)
+            write([builder.call(fma, [share, value, sum_]) for value, sum_ in zip(there, found, strict=True)])
+            builder.position_at_end(end)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -90,55 +115,29 @@ _HALF, _TWO_HALVES, _QUARTER, _TWO_QUARTERS, _SINGLE = (
 
 
 @njit(nogil=True, cache=True, fastmath={"nsz", "contract"}, error_model="numpy")
-def product_rows(first, last, ptr, col, weight, x, add, beta, alpha, out):  # type: ignore[no-untyped-def]
-    """Writes β M + α A X to the rows ``first`` to ``last`` of ``out`` [n, L]; ``x`` is flat, ``add`` is M [n, L], which
-    is not read where β is zero and may be ``out`` itself."""
-    width = out.shape[1]
-    here = np.empty(width, dtype=x.dtype)
+def product_rows(first, last, ptr, col, weight, x, add, beta, alpha, out, width):  # type: ignore[no-untyped-def]
+    """Writes β M + α A X to the rows ``first`` to ``last`` of ``out``; ``x``, ``add`` (M) and ``out`` are flat, of rows
+    of ``width`` numbers and one type. ``add`` is not read where β is zero, and is not ``out`` otherwise: registers
+    overlap."""
     for i in range(first, last):
-        start, end = np.int64(ptr[i]), np.int64(ptr[i + 1])
+        start, end, at = np.int64(ptr[i]), np.int64(ptr[i + 1]), i * width
         for begin in range(0, width, _BLOCK):
             stop = min(begin + _BLOCK, width)
             if stop - begin > 3 * _LANES:
-                _FOUR(x, col, weight, start, end, width, begin, stop, here)
+                _FOUR(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop - begin > 2 * _LANES:
-                _THREE(x, col, weight, start, end, width, begin, stop, here)
+                _THREE(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop - begin > _LANES:
-                _TWO(x, col, weight, start, end, width, begin, stop, here)
+                _TWO(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop >= _LANES:  # the last columns of a long row, with some before them
-                _ONE(x, col, weight, start, end, width, begin, stop, here)
+                _ONE(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop > 4:
-                _TWO_HALVES(x, col, weight, start, end, width, begin, stop, here)
+                _TWO_HALVES(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop == 4:
-                _HALF(x, col, weight, start, end, width, begin, stop, here)
+                _HALF(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop == 3:
-                _TWO_QUARTERS(x, col, weight, start, end, width, begin, stop, here)
+                _TWO_QUARTERS(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             elif stop == 2:
-                _QUARTER(x, col, weight, start, end, width, begin, stop, here)
+                _QUARTER(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)
             else:
-                _SINGLE(x, col, weight, start, end, width, begin, stop, here)
-        if beta == 0:
-            for c in range(width):
-                out[i, c] = alpha * here[c]
-        else:
-            for c in range(width):
-                out[i, c] = alpha * here[c] + beta * add[i, c]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def dot_columns(first, last, a, b, total):  # type: ignore[no-untyped-def]
-    """Adds Σ_i a_i^l b_i^l over the rows ``first`` to ``last`` to ``total`` [L], in double precision; ``a`` and ``b``
-    are flat. Eight rows at a time: a whole number of registers whatever their width is."""
-    width = total.shape[0]
-    held = np.zeros(8 * width)
-    group = first
-    while group + 8 <= last:
-        start = group * width
-        for k in range(8 * width):
-            held[k] += np.float64(a[start + k]) * np.float64(b[start + k])
-        group += 8
-    for k in range(8 * width):
-        total[k % width] += held[k]
-    for i in range(group, last):
-        for c in range(width):
-            total[c] += np.float64(a[i * width + c]) * np.float64(b[i * width + c])
+                _SINGLE(x, col, weight, start, end, width, begin, stop, add, beta, alpha, out, at)

@@ -1,41 +1,37 @@
 """Sums and quantiles over the nodes of a graph: in double precision, the same for every thread count and on every rank.
 
-A sum makes no copy of its arguments in double precision.
-
-Torch converts a whole tensor before it reduces it in another type; in slices the converted numbers stay in the cache.
-A slice is shorter than what torch shares among threads (32,768 numbers), so the order of its sum is always the same;
-dot products are not used, because the libraries behind them cut by threads as well.
+A sum makes no copy of its arguments in double precision, and its order does not depend on the threads: compiled code
+takes chunks of one length. Where there is none, torch sums slices that are shorter than what it shares among threads
+(32,768 numbers); it would convert a whole tensor before it reduces it in another type, and its dot products are not
+used, because the libraries behind them cut by threads as well.
 Where several processes hold a part of the rows each, ``communicator`` is what adds up their sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tg_crepe._optional import available
-from tg_crepe._threads import for_each_chunk
+from tg_crepe._threads import for_each_chunk, row_ranges
 from tg_crepe.graph.communicator import ALONE, Communicator
 
 #: Bits of a number that a round of :func:`shared_quantile` settles.
 _BITS = 8
 
-#: Products that one thread adds up at a time, whatever their number.
-_DOTS_PER_CHUNK = 1 << 18
-
-#: Numbers that are converted at a time.
+#: Numbers that torch converts at a time.
 _SLICE = (1 << 15) - 1
+
+#: What compiled code reads.
+_READ = (torch.float32, torch.float64, torch.bool)
 
 
 def inner(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\langle a, b \rangle` of two tensors of the same shape, a scalar in double precision."""
-    total = a.new_zeros((), dtype=torch.float64)
-    for x, y in _rows(a, b):
-        total += (x.double() * y.double()).sum()
-    return communicator.sum(total)
+    return communicator.sum(_add_up("product", lambda x, y: x * y, a, b))
 
 
 def norm(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
@@ -45,68 +41,86 @@ def norm(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
 
 def squared_distance(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a - b\|^2` of two tensors of the same shape, a scalar in double precision."""
-    total = a.new_zeros((), dtype=torch.float64)
-    for x, y in _rows(a, b):
-        total += (x.double() - y.double()).square_().sum()
-    return communicator.sum(total)
+    return communicator.sum(_add_up("squared_difference", lambda x, y: (x - y).square_(), a, b))
 
 
 def plain_sum(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\sum_i a_i` over all entries, a scalar in double precision."""
-    total = a.new_zeros((), dtype=torch.float64)
-    for (x,) in _rows(a):
-        total += x.double().sum()
-    return communicator.sum(total)
+    return communicator.sum(_add_up("plain", lambda x: x, a))
 
 
 def absolute_sum(a: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\|a\|_1`, a scalar in double precision."""
-    total = a.new_zeros((), dtype=torch.float64)
-    for (x,) in _rows(a):
-        total += x.abs().double().sum()
-    return communicator.sum(total)
+    return communicator.sum(_add_up("absolute", torch.abs, a))
+
+
+def _add_up(name: str, term: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """The sum over all entries of the kernel of a name, or of the same ``term`` in slices where it cannot run."""
+    if any(x.shape != tensors[0].shape for x in tensors):
+        raise ValueError(f"tensors must have one shape to be summed, got {[tuple(x.shape) for x in tensors]}")
+    if not _compiles(*tensors):
+        total = tensors[0].new_zeros((), dtype=torch.float64)
+        for slices in zip(*(x.reshape(-1).split(_SLICE) for x in tensors), strict=True):
+            total += term(*(x.double() for x in slices)).sum()
+        return total
+    from tg_crepe.graph import reduction_kernel
+
+    kernel, arrays = getattr(reduction_kernel, name), [flat(x) for x in tensors]
+    ranges = row_ranges(arrays[0].size)
+    found = np.zeros(len(ranges))
+
+    def work(chunk: int) -> None:
+        found[chunk] = kernel(*(x[slice(*ranges[chunk])] for x in arrays))
+
+    for_each_chunk(work, len(ranges))
+    return torch.tensor(found.sum())
 
 
 def weighted_sum(mass: Tensor, x: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\sum_i m_i x_i` of every column of ``x``, of shape :obj:`[num_columns]` in double precision."""
-    total = x.new_zeros(x.size(1), dtype=torch.float64)
-    for m, part in _rows(mass, x, width=x.size(1)):
-        total += (m.double().unsqueeze(1) * part.double()).sum(dim=0)
-    return communicator.sum(total)
+    if not _compiles(mass, x):
+        step, total = max(1, _SLICE // max(x.size(1), 1)), x.new_zeros(x.size(1), dtype=torch.float64)
+        for m, part in zip(mass.split(step), x.split(step), strict=True):
+            total += (m.double().unsqueeze(1) * part.double()).sum(dim=0)
+        return communicator.sum(total)
+    return communicator.sum(_by_column("weigh_rows", x, flat(mass), flat(x)))
 
 
 def column_dots(a: Tensor, b: Tensor, communicator: Communicator = ALONE) -> Tensor:
     r""":math:`\langle a^l, b^l \rangle` of every column of two matrices, of shape :obj:`[num_columns]` in double
     precision."""
-    compiled = a.device.type == "cpu" and a.dtype == b.dtype and a.dtype.is_floating_point and available("numba")
-    if not compiled or not a.numel():
-        return communicator.sum((a * b).sum(dim=0, dtype=torch.float64))
-    from tg_crepe.graph.product_kernel import dot_columns
+    if not _compiles(a, b):
+        step, total = max(1, _SLICE // max(a.size(1), 1)), a.new_zeros(a.size(1), dtype=torch.float64)
+        for one, other in zip(a.split(step), b.split(step), strict=True):
+            total += (one.double() * other.double()).sum(dim=0)
+        return communicator.sum(total)
+    return communicator.sum(_by_column("dot_columns", a, flat(a), flat(b)))
 
-    rows, columns = a.shape
-    step = max(1, _DOTS_PER_CHUNK // columns)
-    found = np.zeros((-(-rows // step), columns))
-    one, other = (x.detach().contiguous().view(-1).numpy() for x in (a, b))
 
-    def work(chunk: int) -> None:
-        dot_columns(chunk * step, min((chunk + 1) * step, rows), one, other, found[chunk])
+def _by_column(name: str, x: Tensor, *arrays: np.ndarray) -> Tensor:
+    """What the kernel of a name adds up of the rows of ``x``, in the shape of one of them."""
+    from tg_crepe.graph import reduction_kernel
 
-    for_each_chunk(work, len(found))
-    return communicator.sum(torch.from_numpy(found.sum(axis=0)))
+    kernel, ranges = getattr(reduction_kernel, name), row_ranges(*x.shape)
+    found = np.zeros((len(ranges), x.size(1)))
+    for_each_chunk(lambda chunk: kernel(*ranges[chunk], *arrays, found[chunk]), len(ranges))
+    return torch.from_numpy(found.sum(axis=0))
+
+
+def _compiles(*tensors: Tensor) -> bool:
+    """Whether compiled code can read them."""
+    return all(x.device.type == "cpu" and x.numel() > 0 and x.dtype in _READ for x in tensors) and available("numba")
+
+
+def flat(x: Tensor) -> np.ndarray:
+    """The numbers of a tensor on the CPU for compiled code, without a copy where they are in order."""
+    return x.detach().contiguous().view(-1).numpy()
 
 
 def safe_divide(x: Tensor | float, by: Tensor, otherwise: Tensor | float = 0.0) -> Tensor:
     """``x / by`` where ``by`` is positive, and ``otherwise`` elsewhere."""
     positive = by > 0
     return torch.where(positive, x / torch.where(positive, by, 1.0), otherwise)
-
-
-def _rows(*tensors: Tensor, width: int | None = None) -> Iterator[tuple[Tensor, ...]]:
-    """The same rows of all tensors, about a slice at a time."""
-    if width is None:
-        width = tensors[0][:1].numel()
-    step = max(1, _SLICE // max(width, 1))
-    return zip(*(tensor.split(step) for tensor in tensors), strict=True)
 
 
 def shared_quantile(

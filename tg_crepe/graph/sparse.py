@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tg_crepe._optional import available
 from tg_crepe._threads import for_each_chunk
+from tg_crepe.graph.reductions import flat
 
 if TYPE_CHECKING:
     from tg_crepe.graph.canonical import CanonicalGraph
@@ -72,18 +73,18 @@ class RowMatrix:
             add, beta = out, 0.0
         if not out.numel():  # of no rows, a sparse product is none
             return out
-        if not self._compiled or x.dtype != self._matrix.dtype:
+        alike = x.dtype == add.dtype == self._matrix.dtype and add.shape == out.shape
+        if not self._compiled or not alike:
             if beta == 0.0 and alpha == 1.0:
                 return out.copy_(self._matrix @ x)
             product = torch.addmm if x.dim() == 2 else torch.addmv
             return product(add, self._matrix, x, beta=beta, alpha=alpha, out=out)
         from tg_crepe.graph.product_kernel import product_rows
 
-        rows, width, number = out.size(0), x[:1].numel(), self._value.dtype.type
-        flat = x.detach().contiguous().view(-1).numpy()
-        there, here = (part.detach().contiguous().view(rows, width).numpy() for part in (add, out))
+        width, number = x[:1].numel(), self._value.dtype.type
         chunks = self._chunks.get(width) or self._chunks.setdefault(width, self._split(width))
-        arrays = (self._rowptr, self._col, self._value, flat, there, number(beta), number(alpha), here)
+        numbers, there, here = flat(x), flat(add), flat(out)
+        arrays = (self._rowptr, self._col, self._value, numbers, there, number(beta), number(alpha), here, width)
         for_each_chunk(lambda k: product_rows(chunks[k], chunks[k + 1], *arrays), len(chunks) - 1)
         return out
 

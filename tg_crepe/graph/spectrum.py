@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import weighted_sum
 from tg_crepe.graph.sparse import SharedMatrix, normalised_adjacency
 
 #: Lanczos steps between two looks at convergence.
@@ -76,6 +77,8 @@ def without_kernel(graph: CanonicalGraph) -> Callable[[Tensor], Tensor]:
 
     def project(x: Tensor) -> Tensor:
         mode = unit.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
+        if volume.numel() == 1 and x.dim() == 2:  # one component: a sum is quicker than adding row by row
+            return x - mode * weighted_sum(unit, x, graph.communicator).to(x.dtype)
         along = x.new_zeros(volume.numel(), *x.shape[1:]).index_add_(0, component, mode * x)
         return x - mode * graph.communicator.sum(along)[component]
 

@@ -132,8 +132,13 @@ def _own_rate(task: LabelTask) -> float:
 
 def own_doubt(prob: Tensor, task: LabelTask) -> float:
     """One minus the mean largest entry of soft labels, over the unlabelled nodes."""
+    return mean_doubt(prob.amax(dim=1), task)
+
+
+def mean_doubt(top: Tensor, task: LabelTask) -> float:
+    """One minus the mean of the largest shares of the nodes, of shape :obj:`[num_nodes]`, over the unlabelled ones."""
     free = ~task.labelled
-    total, number = task.graph.communicator.sums(plain_sum(prob[free].amax(dim=1)).view(1), free.sum().double().view(1))
+    total, number = task.graph.communicator.sums(plain_sum(top[free]).view(1), free.sum().double().view(1))
     return float(1 - total / number.clamp(min=1)) if float(number) else 0.0
 
 

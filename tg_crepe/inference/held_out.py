@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tg_crepe.graph.communicator import Communicator
+from tg_crepe._optional import available
+from tg_crepe._threads import for_each_chunk, row_ranges
 from tg_crepe.graph.reductions import weighted_sum
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import row_shares
@@ -104,30 +106,49 @@ def leave_out(task: LabelTask, rates: Sequence[float], part: Tensor) -> HeldOut:
         rest = torch.cat([source * (part != number).unsqueeze(1) for number in group], dim=1)
         diffused = loose_resolvents(task.graph, rest, [1 / (1 + rate) for rate in rates], _TOL)
         for place, whole in enumerate(diffused):
-            for number, x in zip(group, whole.split(num_classes, dim=1), strict=True):
-                x, left = x.contiguous(), part == number
-                alive = x.abs().sum(dim=1) > 0
-                scale = _equal_masses(x.clamp_(min=0), root, communicator)
-                share = row_shares(x[left].double() * scale, multi_label=False)
-                held[place, left[judged]] = share * alive[left].unsqueeze(1)
-                chosen = (x * scale.to(x.dtype)).argmax(dim=1)[free & alive]  # the degree and the sum of a row cancel
-                found, total = communicator.sums(
-                    torch.bincount(chosen, minlength=num_classes).double(), left.sum().double().view(1)
-                )
+            reached = [(x[part == number] != 0).any(dim=1) for number, x in _by_part(whole, group, num_classes)]
+            mass = communicator.sum(weighted_sum(root, whole.clamp_(min=0))).view(len(group), num_classes)
+            scale = 1 / (num_classes * torch.where(mass > 0, mass, 1.0))
+            won = communicator.sum(_winners(whole, free, scale.to(whole.dtype)))
+            for (number, x), alive, factor, found in zip(
+                _by_part(whole, group, num_classes), reached, scale, won, strict=True
+            ):
+                left = part == number
+                share = row_shares(x[left].double() * factor, multi_label=False)
+                held[place, left[judged]] = share * alive.unsqueeze(1)
+                total = communicator.sum(left.sum().double().view(1))
                 counts[place] += total * found / found.sum().clamp(min=1)
     soft = torch.stack([communicator.gather(prob.reshape(-1))[0].view(-1, num_classes) for prob in held])
     y = communicator.gather(task.y[judged])[0]
     return HeldOut(tuple(rates), soft, y, counts / counts.sum(dim=1, keepdim=True).clamp(min=1))
 
 
-def _equal_masses(x: Tensor, root: Tensor, communicator: Communicator) -> Tensor:
-    r"""What makes the masses :math:`\langle \sqrt{d}, x^l \rangle` of all classes equal, see
-    :func:`~tg_crepe.inference.volumes.normalise_masses`; in double precision, of shape :obj:`[num_classes]`."""
-    mass = communicator.sum(weighted_sum(root, x).double())
-    return 1 / (x.size(1) * torch.where(mass > 0, mass, 1.0))
+def _by_part(whole: Tensor, group: Sequence[int], num_classes: int) -> list[tuple[int, Tensor]]:
+    """The numbers of some parts, and the columns of each."""
+    return list(zip(group, whole.split(num_classes, dim=1), strict=True))
 
 
-def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], Tensor]) -> tuple[Tensor, Tensor]:
+def _winners(whole: Tensor, free: Tensor, scale: Tensor) -> Tensor:
+    """How many free nodes have their largest :math:`s x` in every class, for diffusions that stand beside each other,
+    in double precision, of the shape of ``scale``, :obj:`[num_parts, num_classes]`; nodes that a diffusion does not
+    reach have none."""
+    if not whole.numel() or whole.device.type != "cpu" or not available("numba"):
+        found = []
+        for x, factor in zip(whole.split(scale.size(1), dim=1), scale, strict=True):
+            winner = (x * factor).argmax(dim=1)[free & (x != 0).any(dim=1)]
+            found.append(torch.bincount(winner, minlength=scale.size(1)).double())
+        return torch.stack(found)
+    from tg_crepe.inference.winner_kernel import count_winners
+
+    ranges, arrays = row_ranges(*whole.shape), (whole.numpy(), free.numpy(), scale.numpy())
+    count = np.zeros((len(ranges), *scale.shape))
+    for_each_chunk(lambda chunk: count_winners(*ranges[chunk], *arrays, count[chunk]), len(ranges))
+    return torch.from_numpy(count.sum(axis=0))
+
+
+def judge_parts(
+    task: LabelTask, part: Tensor, opinions: Callable[[LabelTask, Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
     r"""What opinions say of labels that they do not know.
 
     Parts are left out one after the other until a hundred labels have been judged: they tell as much as is asked of
@@ -136,8 +157,8 @@ def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], T
     Args:
         task (LabelTask): The graph and its labels, exclusive classes.
         part (torch.Tensor): See :func:`deal_labels`.
-        opinions (callable): From a task to opinions of all its nodes, of shape
-            :obj:`[num_opinions, num_nodes, num_classes]`.
+        opinions (callable): From a task with the other labels, and a mask of the nodes whose labels were left out, to
+            opinions of these nodes, of shape :obj:`[num_opinions, num_left, num_classes]`.
 
     Returns:
         The opinions of the judged labels, in double precision, of shape
@@ -148,9 +169,9 @@ def judge_parts(task: LabelTask, part: Tensor, opinions: Callable[[LabelTask], T
         if judged >= _ENOUGH:
             break
         left = part == number
-        opinion = opinions(task.without(left))[:, left].double().transpose(0, 1)
-        flat = communicator.gather(opinion.reshape(-1))[0]
-        found.append(flat.view(-1, *opinion.shape[1:]).transpose(0, 1))
+        opinion = opinions(task.without(left), left).double().transpose(0, 1)
+        numbers = communicator.gather(opinion.reshape(-1))[0]
+        found.append(numbers.view(-1, *opinion.shape[1:]).transpose(0, 1))
         classes.append(communicator.gather(task.y[left])[0])
         judged += classes[-1].numel()
     return torch.cat(found, dim=1), torch.cat(classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ _STEPS, _PRECISION = 50, 1e-12
 #: labels, which are better than none.
 _LEAST = 0.01
 
+#: Numbers of single rows that are taken at a time.
+_NUMBERS_AT_A_TIME = 1 << 17
+
 #: What an opinion leaves to all classes alike: one that knows nothing of a class must not rule it out.
 _OPEN = 1e-3
 
@@ -23,6 +26,21 @@ def log_opinion(prob: Tensor) -> Tensor:
     r"""The logarithm of soft labels that rule nothing out, :math:`\log((1 - \epsilon) P + \epsilon / L)` with
     :math:`\epsilon = 10^{-3}`, of the shape of ``prob``, classes last."""
     return torch.log((1 - _OPEN) * prob + _OPEN / prob.size(-1))
+
+
+def by_rows(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """What a function of single rows makes of the same rows of tensors, some of them at a time: what it makes on its
+    way stays in the cache, and no array of that size is needed."""
+    rows = max(1, _NUMBERS_AT_A_TIME // tensors[0][:1].numel()) if tensors[0].numel() else 1
+    if tensors[0].size(0) <= rows:
+        return function(*tensors)
+    parts = zip(*(x.split(rows) for x in tensors), strict=True)
+    first = function(*next(parts))
+    found = first.new_empty(tensors[0].size(0), *first.shape[1:])
+    found[:rows] = first
+    for number, part in enumerate(parts, start=1):
+        found[number * rows : (number + 1) * rows] = function(*part)
+    return found
 
 
 def trust_opinions(

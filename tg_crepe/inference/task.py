@@ -155,7 +155,9 @@ class Judgement:
         support (torch.Tensor, optional): Soft labels of a plain diffusion, of shape :obj:`[num_nodes, num_classes]`: a
             node whose class they do not share is less sure. (default: :obj:`None`: the scores are logarithms of
             probabilities as they are)
+        trust (object, optional): How far they trust each of several opinions that were pooled.
     """
 
     expected: ExpectedError
     support: OptTensor = None
+    trust: Any = None

@@ -152,9 +152,9 @@ class EnergyModel(BaseTransform, ABC):
                 model of the very features that the graph was made of: it errs in whole regions, and its neighbours know
                 nothing that it does not. (default: :obj:`True`)
             start (PropagationResult, optional): The answer of the same model on the same prepared graph with a few
-                labels fewer (one in 200 at most): CREPE goes on from it, in a third of the time and with about the same
-                answer. Where it does not fit, and for other models, the call begins anew; ``result.continued`` says
-                which it was. (default: :obj:`None`)
+                labels fewer (one in 200 at most): CREPE goes on from it, in a quarter of the time and with about the
+                same answer. Where it does not fit, and for other models, the call begins anew; ``result.continued``
+                says which it was. (default: :obj:`None`)
         """
         labels = read_labels(read_array("y", y), read_array("mask", mask), num_classes, num_nodes)
         if start is not None and not isinstance(start, PropagationResult):

@@ -88,7 +88,7 @@ def harmonic_extension(task: LabelTask, label_weight: Tensor, tol: float) -> Sol
     diagonal = graph.multiply(free) + label_weight * graph.multiply(known)
 
     def operator(x: Tensor) -> Tensor:
-        return free * (diagonal * x - graph.multiply(x))  # `x` is zero where it is not free
+        return graph.add_product(diagonal * x, x, alpha=-1).mul_(free)  # `x` is zero where it is not free
 
     rhs = free * label_weight * graph.multiply(fixed)
     result = conjugate_gradient(

@@ -91,6 +91,9 @@ class RatioFlow:
             (default: :obj:`None`, a step ends as soon as it is accepted)
         backend (str, optional): What carries out the iterations: :obj:`"numba"`, :obj:`"torch"`,
             :obj:`"reference"` or :obj:`"auto"`. (default: :obj:`"auto"`)
+        short_dual (bool, optional): Whether the dual may be kept in 16 bits
+            (:class:`~tg_crepe.solvers.backends.numba.NumbaBackend`): enough for steps that end as soon as they are
+            accepted, not for small gaps. Where no step is, it goes on in full. (default: :obj:`False`)
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class RatioFlow:
         max_inner_iterations: int = 2000,
         gap_tol: float | None = None,
         backend: str = "auto",
+        short_dual: bool = False,
     ) -> None:
         self._has_schedule = not isinstance(time_step, (int, float))
         steps = [time_step] if isinstance(time_step, (int, float)) else list(time_step)
@@ -136,6 +140,7 @@ class RatioFlow:
         self.max_inner_iterations = max_inner_iterations
         self.gap_tol = gap_tol
         self.backend = backend
+        self.short_dual = short_dual
 
     @torch.no_grad()
     def __call__(
@@ -155,7 +160,8 @@ class RatioFlow:
             graph (CanonicalGraph): A graph without isolated nodes.
             constraint (Constraint, optional): The set :math:`C`; its margin is replaced by ``eps``.
                 (default: :obj:`None`, no constraint)
-            dual (torch.Tensor, optional): The dual to start with, of an earlier result. (default: :obj:`None`, zero)
+            dual (torch.Tensor, optional): The dual to start with, of an earlier result with the same backend.
+                (default: :obj:`None`, zero)
             observers (sequence, optional): What looks on, beside the trace and the progress bar. (default: nobody)
             resume (FlowCheckpoint, optional): Where an earlier run of the same flow was. (default: :obj:`None`)
             push (torch.Tensor, optional): What draws nodes to classes beside the ratio, such as evidence: :math:`b`
@@ -188,7 +194,7 @@ class RatioFlow:
         self, u: Tensor, dual: OptTensor, graph: CanonicalGraph, constraint: Constraint, push: OptTensor
     ) -> FlowState:
         """The state at a start of unit norm."""
-        communicator, backend = graph.communicator, make_backend(self.backend, graph)
+        communicator, backend = graph.communicator, make_backend(self.backend, graph, self.short_dual)
         u = u / norm(u, communicator).to(u.dtype)
         dual = None if dual is None else dual.clone()  # backends work in place
         energy = communicator.sum(backend.own_energy(u))
@@ -200,7 +206,7 @@ class RatioFlow:
         self, kept: FlowCheckpoint, graph: CanonicalGraph, constraint: Constraint, push: OptTensor
     ) -> FlowState:
         """The state that a checkpoint was made of."""
-        backend = make_backend(self.backend, graph)
+        backend = make_backend(self.backend, graph, self.short_dual)
         state = self._evaluate(graph, backend, kept.u, kept.u, kept.energy, constraint, push)
         dual = None if kept.dual is None else backend.from_slots(kept.dual)
         return replace(
@@ -235,6 +241,12 @@ class RatioFlow:
             return replace(state, status="converged")
         problem = InnerProblem(u, state.linear, self._schedule[state.step] * scale, here, communicator)
         u_half, dual, certificate, iterations, accepted = self._solve_step(problem, state)
+        if not accepted and getattr(state.backend, "short", False):
+            # Steps so long that an iteration moves the dual by less than its unit: from here on in full precision.
+            short, backend = state.backend, make_backend(self.backend, graph)
+            state = replace(state, backend=backend, dual=backend.from_slots(short.by_slot(dual)))
+            u_half, dual, certificate, more, accepted = self._solve_step(problem, state)
+            iterations += more
         gap = float(certificate.gap)
         if not accepted:
             # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.

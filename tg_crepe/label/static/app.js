@@ -114,9 +114,11 @@ for (const [form, input] of [["new-class", "new-name"], ["new-class-2", "new-nam
   $(form).addEventListener("submit", async (event) => {
     event.preventDefault();
     if (form === "new-class") $("item").focus();  // at once: the next key is an answer, not a letter of the name
+    const name = $(input).value;
     await classesView.add($(input));
+    // It was refused and nobody has sent another since: a late focus would turn the next answer into a letter.
+    if (form === "new-class" && name && $(input).value === name) $(input).focus();
     await refresh();
-    if (form === "new-class" && $(input).value) $(input).focus();  // it was refused
   });
 }
 $("sort").addEventListener("click", async () => {

@@ -10,12 +10,13 @@ from torch import Tensor
 from tg_crepe.graph.reductions import norm
 from tg_crepe.inference.task import LabelTask
 from tg_crepe.inference.volumes import normalise_masses
+from tg_crepe.models.crepe.pooling import PoolTrust
 from tg_crepe.models.crepe.start import Start, make_start
 from tg_crepe.solvers.observers import FlowObserver, FlowState
 from tg_crepe.solvers.resolvent import resolvent
 from tg_crepe.typing import OptTensor
 
-#: How many labels may come, as a share of those that there were: beyond it scale and volumes are asked for anew.
+#: How many labels may come, as a share of those that there were: beyond it scale, volumes and trust are asked for anew.
 _FEW = 0.005
 
 
@@ -29,7 +30,8 @@ class Continuation:
         start (Start): Where the flow began.
         clock (float): The rate that set its length.
         rate (float): The rate of the diffusion that it began with.
-        dealing (float): The rate of the diffusion by which labels were dealt into parts.
+        trust (PoolTrust, optional): What labels that were left out said: a few more would hardly change it, and to ask
+            them takes as long as all the rest.
         u (torch.Tensor): Where it was before its last step, of shape :obj:`[num_nodes, num_classes]`.
         dual (torch.Tensor): The dual there.
     """
@@ -39,7 +41,7 @@ class Continuation:
     start: Start
     clock: float
     rate: float
-    dealing: float
+    trust: PoolTrust | None
     u: Tensor
     dual: Tensor
 

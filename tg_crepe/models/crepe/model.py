@@ -19,7 +19,7 @@ from tg_crepe.inference.volumes import check_volume, found_volume, normalise_mas
 from tg_crepe.models.base import EnergyModel, ModelOptions, model_repr
 from tg_crepe.models.crepe.continuation import Continuation, LastStep
 from tg_crepe.models.crepe.decide import decide
-from tg_crepe.models.crepe.pooling import pool_opinions
+from tg_crepe.models.crepe.pooling import PoolTrust, pool_opinions
 from tg_crepe.models.crepe.recipe import Recipe
 from tg_crepe.models.crepe.refine import rebalance, wanted_volume
 from tg_crepe.models.crepe.start import Start, diffused_start, feasible_start
@@ -71,7 +71,7 @@ class CrepePropagation(EnergyModel):
         class_volume (str or torch.Tensor, optional): The share of the nodes that each class is expected to have: from
             the :obj:`"labels"` (an estimate from their counts and from the graph, which binds as tightly as it is
             sure, see :mod:`tg_crepe.models.crepe.volumes`), given, of shape :obj:`[num_classes]`, which binds, or
-            :obj:`"uniform"`: equal, it binds nothing, and the label is the paper's :math:`\arg\max_l u^l`.
+            :obj:`"uniform"`: equal, it binds nothing, and the flow decides by the paper's :math:`\arg\max_l u^l`.
             (default: :obj:`"labels"`)
         sampling (str, optional): How the labels came about: :obj:`"random"`, drawn at random from all nodes, so that
             their counts tell the class volumes; :obj:`"chosen"`, by somebody or by an algorithm such as
@@ -130,9 +130,8 @@ class CrepePropagation(EnergyModel):
                 return continued
         clock = self.rate(task)
         rate, part, held = bounded_rate(clock, self.recipe.largest_rate), None, None
-        dealing = RATE_FACTORS[-1] * rate
         if not self._plain(task):
-            part = deal_labels(task, dealing)
+            part = deal_labels(task, RATE_FACTORS[-1] * rate)
         if part is not None:
             held = leave_out(task, [factor * rate for factor in RATE_FACTORS], part)
             weight = weigh_rates(held)
@@ -145,16 +144,23 @@ class CrepePropagation(EnergyModel):
         run = partial(self._run, task, clock)
         if self._plain(task):
             return run(start)
+        # Only a call that goes on from this one would use the matrices of the re-weighted graph again.
+        forget = start.graph.forget_matrices if start.graph is not task.graph and not task.keep else None
+        if forget is not None:
+            forget()
         last = LastStep(self.recipe.steps) if self._leaves_continuation(task) else None
         flow = self._run(task if last is None else replace(task, observers=(*task.observers, last)), clock, start)
         solution = flow
         if task.u0 is None and self._volume_name != "uniform":
             solution = rebalance(task, solution, run, start, self.recipe)
+        if forget is not None:
+            forget()
         pooled = self.pool(task, solution, diffused, rate, part)
         if last is None or last.u is None or last.dual is None or solution is not flow:
             return pooled
         known = replace(task, previous=None)
-        kept = Continuation(self._settings, known, start, clock, rate, dealing, last.u, last.dual)
+        trust = None if pooled.judgement is None else pooled.judgement.trust
+        kept = Continuation(self._settings, known, start, clock, rate, trust, last.u, last.dual)
         return replace(pooled, continuation=kept)
 
     def _leaves_continuation(self, task: LabelTask) -> bool:
@@ -174,9 +180,7 @@ class CrepePropagation(EnergyModel):
         solution = Solution(result.u, score, result.trace, status, rate)
         if self._volume_name != "uniform" and wanted_volume(score, task, start.volume) is not None:
             return None
-        # How far the flow is trusted is asked for anew: one label more deals all of them into other parts.
-        part = deal_labels(task, previous.dealing)
-        pooled = self.pool(task, solution, start, previous.rate, part)
+        pooled = self.pool(task, solution, start, previous.rate, None, previous.trust)
         return replace(pooled, continuation=previous, continued=True)
 
     @property
@@ -245,6 +249,7 @@ class CrepePropagation(EnergyModel):
             patience=self.recipe.patience,
             inner_iterations=self.recipe.inner_iterations,
             backend=self.backend,
+            short_dual=not self._plain(task),
         )
         resume = find_checkpoint(task.observers, start.graph)
         push = None if task.spread is None else evidence_push(task, start.graph)
@@ -268,8 +273,17 @@ class CrepePropagation(EnergyModel):
         volume = None if self._volume_name == "uniform" else start.volume.share
         return decide(u, start.graph, start.size, volume, multi_label, self.recipe.shrinkage)
 
-    def pool(self, task: LabelTask, solution: Solution, start: Start, rate: float, part: OptTensor) -> Solution:
-        """The flow and the labels near by as one opinion, as far as labels that are left out trust each."""
+    def pool(
+        self,
+        task: LabelTask,
+        solution: Solution,
+        start: Start,
+        rate: float,
+        part: OptTensor,
+        trusted: PoolTrust | None = None,
+    ) -> Solution:
+        """The flow and the labels near by as one opinion, as far as labels that are left out trust each, or have
+        trusted them in an earlier call."""
         loose = replace(self.recipe, start_tol=_LOOSE)
 
         if task.spread is not None:
@@ -290,6 +304,7 @@ class CrepePropagation(EnergyModel):
             self.recipe.pool_prior,
             start.volume.share if self._volume_name == "given" else None,
             self.outvote,
+            trusted,
         )
 
     @property

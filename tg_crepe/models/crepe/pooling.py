@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from tg_crepe.inference.expected_error import expect_doubt, label_worth, own_doubt
+from tg_crepe.inference.expected_error import expect_doubt, label_worth, mean_doubt, own_doubt
 from tg_crepe.inference.held_out import judge_parts
 from tg_crepe.inference.match_volumes import match_volumes
-from tg_crepe.inference.pool import log_opinion, trust_opinions
+from tg_crepe.inference.pool import by_rows, log_opinion, trust_opinions
 from tg_crepe.inference.soft_labels import match_confidence
 from tg_crepe.inference.task import Judgement, LabelTask, Solution
 from tg_crepe.models.crepe.confidence import share_doubt
@@ -25,6 +25,21 @@ _TOL = 1e-3
 _SPREAD, _ALONE, _HELD = (1.0, 10.0), (0.0, 10.0), (1.0, 1e9)
 
 
+@dataclass(frozen=True)
+class PoolTrust:
+    """What labels that were left out said of the opinions.
+
+    Args:
+        exponent (torch.Tensor): How far each is trusted, the flow first, in double precision, of shape
+            :obj:`[num_opinions]`.
+        worth (torch.Tensor, optional): See :func:`~tg_crepe.inference.expected_error.label_worth`; :obj:`None` where no
+            label could be left out.
+    """
+
+    exponent: Tensor
+    worth: OptTensor
+
+
 def pool_opinions(
     task: LabelTask,
     solution: Solution,
@@ -35,6 +50,7 @@ def pool_opinions(
     prior: float,
     bound: OptTensor = None,
     outvote: bool = False,
+    trusted: PoolTrust | None = None,
 ) -> Solution:
     r"""The flow and the labels near by as one opinion, calibrated.
 
@@ -70,9 +86,12 @@ def pool_opinions(
             (default: :obj:`None`)
         outvote (bool, optional): Whether labelled nodes are answered for: what is near them is then their own label,
             and no opinion. (default: :obj:`False`)
+        trusted (PoolTrust, optional): What labels that were left out have said; nobody is asked anew.
+            (default: :obj:`None`)
 
     Returns:
-        Solution: Its scores are logarithms of probabilities, up to a constant per node, and it is judged.
+        Solution: Its scores are logarithms of probabilities, up to a constant per node, and it is judged; the trust is
+        in the judgement.
     """
     free, communicator = ~task.labelled, task.graph.communicator
     assert start.support is not None  # the first start by diffusion has it
@@ -85,40 +104,52 @@ def pool_opinions(
     def sharpness(score: Tensor, doubt: float) -> float:
         return match_confidence(score[free], 1 - doubt, communicator)
 
-    def opinions(score: Tensor, near: Tensor) -> Tensor:
-        return log_opinion(torch.stack([torch.softmax(score, dim=1), near, *others]))
+    def flow_opinion(score: Tensor, scale: float) -> Tensor:
+        return by_rows(lambda rows: log_opinion(torch.softmax(scale * rows, dim=1)), score)
 
-    trust, worth = expected, None
-    if part is not None:
-        scale = sharpness(start_score, doubt)
+    def doubt_of(score: Tensor) -> float:
+        return mean_doubt(by_rows(lambda rows: torch.softmax(rows, dim=1).amax(dim=1), score), task)
 
-        def without(rest: LabelTask) -> Tensor:
+    start_scale = sharpness(start_score, doubt)
+
+    def ask(part: Tensor) -> PoolTrust:
+        def without(rest: LabelTask, left: Tensor) -> Tensor:
             around = rest
             if rest.spread is not None:
                 # What the graph says of a node must not be what the evidence says of it: that is an opinion of its own.
-                left = (task.labelled & ~rest.labelled).unsqueeze(1)
-                around = replace(rest, evidence=rest.spread.masked_fill(left, 1 / rest.num_classes))
-            return opinions(scale * score_without(around), solve_wnll(rest, _TOL).score.double())
+                around = replace(rest, evidence=rest.spread.masked_fill(left.unsqueeze(1), 1 / rest.num_classes))
+            flow = flow_opinion(score_without(around)[left], start_scale)
+            return torch.stack(
+                [flow, *(log_opinion(x[left].double()) for x in (solve_wnll(rest, _TOL).score, *others))]
+            )
 
         opinion, y = judge_parts(task, part, without)
         worth = label_worth(y, start.volume.share)
-        trust = trust_opinions(opinion, y, worth, expected.tolist(), [1.0, prior, *(prior_labels for _ in others)])
-        doubt = own_doubt(torch.softmax(trust[0] * opinions(scale * start_score, near)[0], dim=1), task)
+        priors = [1.0, prior, *(prior_labels for _ in others)]
+        return PoolTrust(trust_opinions(opinion, y, worth, expected.tolist(), priors), worth)
+
+    if trusted is None:
+        trusted = PoolTrust(expected, None) if part is None else ask(part)
+    trust = trusted.exponent
+    if trusted.worth is not None:
+        doubt = doubt_of(trust[0] * flow_opinion(start_score, start_scale))
         trust = torch.cat([torch.ones_like(trust[:1]), trust[1:]])
-    own = opinions(sharpness(solution.score, doubt) * solution.score, near)
+    around = by_rows(log_opinion, near).mul_(trust[1])
     if outvote:
-        own[1, ~free] = 0
-    around = torch.tensordot(trust[1:], own[1:], 1)
-    pooled = trust[0] * own[0] + around
+        around[~free] = 0
+    for opinion, exponent in zip(others, trust[2:], strict=True):
+        around += exponent * log_opinion(opinion)
+    pooled = flow_opinion(solution.score, sharpness(solution.score, doubt)).mul_(trust[0]).add_(around)
     if bound is not None:
         pooled = match_volumes(pooled, task, bound)[0]
-    doubt = own_doubt(torch.softmax(pooled, dim=1), task)
-    diffused = log_opinion(start.support.double())
-    diffused = torch.softmax(sharpness(diffused, doubt) * diffused, dim=1)
-    score = share_doubt(pooled, around, diffused)
-    doubt = own_doubt(score.exp(), task)
+    diffused = by_rows(lambda rows: log_opinion(rows.double()), start.support)
+    sharp = sharpness(diffused, doubt_of(pooled))
+    diffused = by_rows(lambda rows: torch.softmax(sharp * rows, dim=1), diffused)
+    score = by_rows(share_doubt, pooled, around, diffused)
+    expected_error = expect_doubt(mean_doubt(by_rows(lambda rows: rows.amax(dim=1).exp(), score), task), trusted.worth)
     said = float(trust[2]) if others else 1.0
-    return replace(solution, score=score, judgement=Judgement(expect_doubt(doubt, worth)), evidence_trust=said)
+    judgement = Judgement(expected_error, trust=trusted)
+    return replace(solution, score=score, judgement=judgement, evidence_trust=said)
 
 
 def _differing(one: Tensor, other: Tensor, task: LabelTask) -> float:

@@ -2,7 +2,8 @@
 
 Arrays: ``ptr`` [n + 1] and ``col`` [2m] are the directed edges by node, ``weight`` [2m], ``reach`` [2m] is
 1/(s_i + s_j), the same on both copies of an edge, ``inverse`` [n] is 1/d, ``scale`` [n] the s of K = W diag(s),
-``dual`` [2m · L] and ``v`` [n · L] are flat, functions are [n, L]. ``mode`` says which constraint a row obeys.
+``dual`` [2m · L], in units of 1/``counts``, and ``v`` [n · L] are flat, functions are [n, L]. ``mode`` says which
+constraint a row obeys.
 """
 
 from __future__ import annotations
@@ -10,28 +11,24 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tg_crepe.solvers.kernels.vector import dual_step, variation
+from tg_crepe.solvers.kernels.vector import dual_step, extrapolate_row, flux, proximal_row, variation
 
 #: Constraint sets: none, coupling, coupling with label priors, independent columns, known values between 0 and 1.
 FREE, COUPLING, LABELS, INDEPENDENT, KNOWN = range(5)
 
-# Compiled code is cached by this file's date: touch it when `vector.py` changes.
+# Compiled code is cached by this file's date: touch it when `vector.py` or `__init__.py` changes.
 # No reassociation: the two copies of the dual of an edge must stay exact negatives of each other.
 _FAST = {"nnan", "ninf", "nsz", "contract"}
 
+#: About how many numbers a certificate takes at a time.
+_GROUP = 512
+
 
 @njit(fastmath=_FAST, inline="always")
-def _project_row(row, mode, label, sign, node, eps, share):  # type: ignore[no-untyped-def]
-    """The nearest row of the constraint set, in place; ``share`` is one over the number of classes."""
+def _project_row(row, mode, label, sign, node, eps):  # type: ignore[no-untyped-def]
+    """The nearest row of a constraint set that is not the coupling, in place."""
     num_classes = row.shape[0]
-    if mode == COUPLING or (mode == LABELS and label < 0):
-        mean = row[0] * 0
-        for c in range(num_classes):
-            mean += row[c]
-        mean *= share
-        for c in range(num_classes):
-            row[c] -= mean
-    elif mode == LABELS:
+    if mode == LABELS:
         for c in range(num_classes):
             if c == label:
                 row[c] = max(row[c], eps)
@@ -55,8 +52,8 @@ def _project_row(row, mode, label, sign, node, eps, share):  # type: ignore[no-u
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def iterate(  # type: ignore[no-untyped-def]
-    row, first, last, ptr, col, weight, reach, inverse, scale, dual, v, u, source, u_new, v_new, mode, label, sign,
-    eps, share, rho, step, theta, shrink,
+    row, first, last, ptr, col, weight, reach, inverse, scale, dual, counts, v, u, source, u_new, v_new, mode, label,
+    sign, eps, share, rho, step, theta, shrink,
 ):  # fmt: skip
     """One iteration for the nodes ``first`` to ``last``: dual, divergence, prox, projection, extrapolation.
 
@@ -66,14 +63,15 @@ def iterate(  # type: ignore[no-untyped-def]
     num_classes = u.shape[1]
     here = np.empty(num_classes, dtype=u.dtype)
     for i in range(first, last):
-        dual_step(row, dual, v, col, weight, reach, ptr[i], ptr[i + 1], i, step, here)
-        size = rho * inverse[i]
-        for c in range(num_classes):
-            here[c] = (u[i, c] - size * here[c] + rho * source[i, c]) * shrink
-        _project_row(here, mode, label[i], sign, i, eps, share)
-        for c in range(num_classes):
-            v_new[i * num_classes + c] = (here[c] + theta * (here[c] - u[i, c])) * scale[i]
-            u_new[i, c] = here[c]
+        at = i * num_classes
+        dual_step(row, dual, v, col, weight, reach, ptr[i], ptr[i + 1], i, counts * step, here)
+        total = proximal_row(row, here, u, source, at, rho * inverse[i] / counts, rho, shrink)
+        shift = u.dtype.type(0)
+        if mode == COUPLING or (mode == LABELS and label[i] < 0):
+            shift = total * share
+        else:
+            _project_row(here, mode, label[i], sign, i, eps)
+        extrapolate_row(row, here, u, u_new, v_new, at, shift, theta, scale[i])
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
@@ -87,44 +85,66 @@ def energy(row, first, last, ptr, col, weight, v, total):  # type: ignore[no-unt
             total[c] += here[c]
 
 
-@njit(fastmath=_FAST, inline="always")
-def _diverge(node, ptr, weight, scale, dual, total):  # type: ignore[no-untyped-def]
-    """Writes K*z at a node to ``total`` [L], in double precision."""
-    num_classes = total.shape[0]
-    total[:] = 0
-    for e in range(ptr[node], ptr[node + 1]):
-        for c in range(num_classes):
-            total[c] += np.float64(weight[e]) * dual[e * num_classes + c]
-    for c in range(num_classes):
-        total[c] *= np.float64(scale[node])
-
-
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def divergence(first, last, ptr, weight, scale, dual, total):  # type: ignore[no-untyped-def]
+def divergence(row, first, last, ptr, weight, scale, dual, counts, total):  # type: ignore[no-untyped-def]
     """Writes K*z at the nodes to ``total`` [n, L], in double precision."""
+    num_classes = total.shape[1]
+    here = np.empty(num_classes)
     for i in range(first, last):
-        _diverge(i, ptr, weight, scale, dual, total[i])
+        flux(row, dual, weight, ptr[i], ptr[i + 1], here)
+        total[i] = here * (scale[i] / counts)
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def certify(  # type: ignore[no-untyped-def]
-    first, last, ptr, weight, scale, dual, u, u_prev, linear, mode, label, sign, eps, time_step, total,
+    row, first, last, ptr, weight, scale, dual, counts, u, u_prev, linear, mode, label, sign, eps, time_step, total,
 ):  # fmt: skip
     """Adds to ``total`` what the certificate is made of, in double precision.
 
     [0] P(u) without the energy, [1] D(z), [2] ⟨u, K*z⟩, [3] ‖u − u(z)‖², [4] ‖u‖².
     """
     num_classes = u.shape[1]
-    flux, best = np.empty(num_classes), np.empty(num_classes)
-    for i in range(first, last):
-        _diverge(i, ptr, weight, scale, dual, flux)
-        for c in range(num_classes):
-            best[c] = u_prev[i, c] + time_step * (linear[i, c] - flux[c])
-        _project_row(best, mode, label[i], sign, i, eps, 1 / num_classes)
-        for c in range(num_classes):
-            now, before, push = np.float64(u[i, c]), np.float64(u_prev[i, c]), np.float64(linear[i, c])
-            total[0] += (now - before) ** 2 / (2 * time_step) - push * now
-            total[1] += (best[c] - before) ** 2 / (2 * time_step) - push * best[c] + best[c] * flux[c]
-            total[2] += now * flux[c]
-            total[3] += (now - best[c]) ** 2
-            total[4] += now * now
+    rows = max(1, _GROUP // num_classes)
+    divergence, best = np.empty(rows * num_classes), np.empty(rows * num_classes)
+    for group in range(first, last, rows):
+        end = min(group + rows, last)
+        size = (end - group) * num_classes
+        for i in range(group, end):
+            at = (i - group) * num_classes
+            here = divergence[at : at + num_classes]
+            flux(row, dual, weight, ptr[i], ptr[i + 1], here)
+            here *= scale[i] / counts
+        now, before, push = (
+            u[group:end].reshape(size),
+            u_prev[group:end].reshape(size),
+            linear[group:end].reshape(size),
+        )
+        apart, nearest = divergence[:size], best[:size]
+        for k in range(size):
+            nearest[k] = before[k] + time_step * (push[k] - apart[k])
+        for i in range(group, end):
+            at = (i - group) * num_classes
+            here = nearest[at : at + num_classes]
+            if mode == COUPLING or (mode == LABELS and label[i] < 0):
+                here -= here.sum() / num_classes
+            else:
+                _project_row(here, mode, label[i], sign, i, eps)
+        _add_terms(now, before, push, apart, nearest, time_step, total)
+
+
+@njit(fastmath=_FAST | {"reassoc"}, error_model="numpy")
+def _add_terms(u, before, push, apart, best, time_step, total):  # type: ignore[no-untyped-def]
+    """The terms of some rows; sums may be taken in lanes."""
+    smooth, dual, along, distance, square = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(best.size):
+        now, then, force, flow, other = np.float64(u[k]), np.float64(before[k]), np.float64(push[k]), apart[k], best[k]
+        smooth += (now - then) ** 2 / (2 * time_step) - force * now
+        dual += (other - then) ** 2 / (2 * time_step) - force * other + other * flow
+        along += now * flow
+        distance += (now - other) ** 2
+        square += now * now
+    total[0] += smooth
+    total[1] += dual
+    total[2] += along
+    total[3] += distance
+    total[4] += square

@@ -16,6 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tg_crepe.solvers.kernels import COUNTS
+
 _INT = ir.IntType(64)
 
 #: Bytes of a vector register (AVX2), and the most classes that are held in registers at a time.
@@ -48,10 +50,15 @@ def _blocks(num_classes: int, bits: int) -> list[list[tuple[int, int]]]:
 class _Code:
     """Emits loads, stores and arithmetic on the registers of a row."""
 
-    def __init__(self, context: Any, builder: Any, number: Any) -> None:
+    def __init__(self, builder: Any, kind: Any, bits: int) -> None:
         self.builder = builder
-        self.type = context.get_value_type(number)
-        self.bits = number.bitwidth
+        self.type = kind
+        self.bits = bits
+
+    @classmethod
+    def of(cls, context: Any, builder: Any, number: Any) -> _Code:
+        """For numbers of one of numba's types."""
+        return cls(builder, context.get_value_type(number), number.bitwidth)
 
     def constant(self, value: int) -> Any:
         return ir.Constant(_INT, value)
@@ -86,10 +93,54 @@ class _Code:
         kind = ir.FunctionType(vector, [vector] * len(values))
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, full_name), values)
 
+    def total(self, value: Any) -> Any:
+        """The sum of a vector's numbers, halves first: one order, whatever the compiler likes."""
+        length, zero = value.type.count, ir.Constant(ir.IntType(32), 0)
+        while length > 1:
+            length //= 2
+            halves = (
+                self.builder.shuffle_vector(
+                    value, value, ir.Constant(ir.VectorType(ir.IntType(32), length), [*range(first, first + length)])
+                )
+                for first in (0, length)
+            )
+            value = self.builder.fadd(*halves)
+        return self.builder.extract_element(value, zero)
+
+
+class _Kept:
+    """How the dual is kept: as numbers, or in 16 bits as whole multiples of 1/:data:`COUNTS`."""
+
+    def __init__(self, code: _Code, kept: Any) -> None:
+        self.code, self.counted = code, isinstance(kept, types.Integer)
+        number = {32: ir.FloatType(), 64: ir.DoubleType()}.get(kept.bitwidth)
+        self.stored = _Code(code.builder, ir.IntType(16) if self.counted else number, kept.bitwidth)
+
+    def load(self, pointer: Any, position: Any, length: int) -> Any:
+        value, wide = self.stored.load(pointer, position, length), ir.VectorType(self.code.type, length)
+        if self.counted:
+            return self.code.builder.sitofp(value, wide)
+        return value if value.type == wide else self.code.builder.fpext(value, wide)
+
     def clip(self, value: Any, length: int) -> Any:
-        one, minus_one = self.fill(1.0, length), self.fill(-1.0, length)
-        value = self.builder.select(self.builder.fcmp_ordered("<", value, one), value, one)
-        return self.builder.select(self.builder.fcmp_ordered(">", value, minus_one), value, minus_one)
+        builder, largest = self.code.builder, float(COUNTS) if self.counted else 1.0
+        one, minus_one = self.code.fill(largest, length), self.code.fill(-largest, length)
+        value = builder.select(builder.fcmp_ordered("<", value, one), value, one)
+        return builder.select(builder.fcmp_ordered(">", value, minus_one), value, minus_one)
+
+    def store(self, value: Any, pointer: Any, position: Any, length: int) -> Any:
+        """Returns what is kept."""
+        if self.counted:
+            # Beside a number this large there is room for whole ones alone, in the lowest bits.
+            builder, large = self.code.builder, self.code.fill(1.5 * 2**23, length)
+            moved = builder.fadd(value, large)
+            value = builder.fsub(moved, large)
+            whole = builder.bitcast(moved, ir.VectorType(ir.IntType(32), length))
+            short = builder.trunc(whole, ir.VectorType(self.stored.type, length))
+            self.stored.store(short, pointer, position, length)
+        else:
+            self.stored.store(value, pointer, position, length)
+        return value
 
 
 def _write_sums(
@@ -102,13 +153,17 @@ def _write_sums(
     """Emits ``total ← Σ_e term(v_i − v_j)`` over the edges ``start`` to ``end`` of a node, block by block of registers.
 
     ``prepare(edge)`` emits what is common to the registers of an edge, ``term(common, position, difference, sum)`` the
-    new sum of one of them; ``position`` is where its numbers stand in an array with a row per edge.
+    new sum of one of them; ``position`` is where its numbers stand in an array with a row per edge. Without ``v`` there
+    is no difference, but a vector of zeros.
     """
     builder, width = code.builder, code.constant(row.dtype.fields["row"].type.shape[0])
-    v, col, total = arrays["v"], arrays["col"], arrays["total"]
-    here = builder.mul(arrays["node"], width)
+    v, total = arrays.get("v"), arrays["total"]
+    here = None if v is None else builder.mul(arrays["node"], width)
     for lanes in _blocks(width.constant, code.bits):
-        mine = [code.load(v, builder.add(here, code.constant(offset)), length) for offset, length in lanes]
+        mine = [
+            code.fill(0.0, length) if v is None else code.load(v, builder.add(here, code.constant(offset)), length)
+            for offset, length in lanes
+        ]
         entry = builder.block
         head, body, done = (builder.append_basic_block(name) for name in ("head", "body", "done"))
         builder.branch(head)
@@ -121,11 +176,11 @@ def _write_sums(
         builder.cbranch(builder.icmp_signed("<", edge, arrays["end"]), body, done)
 
         builder.position_at_end(body)
-        there = builder.mul(builder.sext(code.scalar(col, edge), _INT), width)
+        there = None if v is None else builder.mul(builder.sext(code.scalar(arrays["col"], edge), _INT), width)
         common, first = prepare(edge), builder.mul(edge, width)
         for own, value, (offset, length) in zip(mine, sums, lanes, strict=True):
             place = code.constant(offset)
-            difference = builder.fsub(own, code.load(v, builder.add(there, place), length))
+            difference = own if v is None else builder.fsub(own, code.load(v, builder.add(there, place), length))
             value.add_incoming(term(common, builder.add(first, place), difference, value), body)
         edge.add_incoming(builder.add(edge, code.constant(1)), body)
         builder.branch(head)
@@ -148,22 +203,24 @@ def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, ste
     """Updates and clips the dual on the edges ``start`` to ``end`` of a node, and writes Σ w z to ``total``.
 
     For every edge: ``z ← clip(z + step · reach · (v_i − v_j), −1, 1)``. The two copies of an edge stay exact negatives
-    of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point.
+    of each other: ``v_i − v_j`` and ``fma`` are odd functions in floating point, and so is rounding to the nearest.
+    A dual in 16 bits is kept in units of 1/:data:`COUNTS`; ``step`` and ``total`` are in these units then.
     """
     signature = types.void(row, dual, v, col, weight, reach, start, end, node, step, total)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = _unpack(context, builder, signature, args, "row dual v col weight reach start end node step total")
-        code = _Code(context, builder, dual.dtype)
+        code = _Code.of(context, builder, v.dtype)
+        kept = _Kept(code, dual.dtype)
 
         def prepare(edge: Any) -> Any:
             return builder.fmul(given["step"], code.scalar(given["reach"], edge)), code.scalar(given["weight"], edge)
 
         def term(common: Any, position: Any, difference: Any, total: Any) -> Any:
             (size, w), length = common, difference.type.count
-            z = code.load(given["dual"], position, length)
-            z = code.clip(code.call("fma", code.spread(size, length), difference, z), length)
-            code.store(z, given["dual"], position, length)
+            z = kept.load(given["dual"], position, length)
+            z = kept.clip(code.call("fma", code.spread(size, length), difference, z), length)
+            z = kept.store(z, given["dual"], position, length)
             return code.call("fma", code.spread(w, length), z, total)
 
         _write_sums(code, row, given, prepare, term)
@@ -179,7 +236,7 @@ def variation(typingctx, row, v, col, weight, start, end, node, total):  # type:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = _unpack(context, builder, signature, args, "row v col weight start end node total")
-        code = _Code(context, builder, v.dtype)
+        code = _Code.of(context, builder, v.dtype)
 
         def prepare(edge: Any) -> Any:
             w = code.scalar(given["weight"], edge)
@@ -192,3 +249,81 @@ def variation(typingctx, row, v, col, weight, start, end, node, total):  # type:
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic
+def flux(typingctx, row, dual, weight, start, end, total):  # type: ignore[no-untyped-def]
+    """Writes Σ_e w_e z_e over the edges ``start`` to ``end`` of a node to ``total``, in double precision, in the units
+    that the dual is kept in."""
+    signature = types.void(row, dual, weight, start, end, total)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = _unpack(context, builder, signature, args, "row dual weight start end total")
+        code = _Code.of(context, builder, total.dtype)
+        kept = _Kept(code, dual.dtype)
+
+        def prepare(edge: Any) -> Any:
+            w = code.scalar(given["weight"], edge)
+            return builder.fpext(w, code.type) if w.type != code.type else w
+
+        def term(w: Any, position: Any, none: Any, total: Any) -> Any:
+            length = none.type.count
+            return code.call("fma", code.spread(w, length), kept.load(given["dual"], position, length), total)
+
+        _write_sums(code, row, given, prepare, term)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def proximal_row(typingctx, row, here, u, source, at, size, rho, shrink):  # type: ignore[no-untyped-def]
+    """``here ← (u − size · here + rho · source) · shrink`` for the row of ``u`` and ``source`` that begins at ``at``;
+    returns the sum of the new row."""
+    signature = row.dtype.fields["row"].type.dtype(row, here, u, source, at, size, rho, shrink)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = _unpack(context, builder, signature, args, "row here u source at size rho shrink")
+        code = _Code.of(context, builder, here.dtype)
+        total = ir.Constant(code.type, 0.0)
+        for offset, length in _pieces(row, code):
+            place = code.constant(offset)
+            there = builder.add(given["at"], place)
+            value = code.load(given["u"], there, length)
+            flux = builder.fneg(code.load(given["here"], place, length))
+            value = code.call("fma", code.spread(given["size"], length), flux, value)
+            value = code.call(
+                "fma", code.spread(given["rho"], length), code.load(given["source"], there, length), value
+            )
+            value = builder.fmul(value, code.spread(given["shrink"], length))
+            code.store(value, given["here"], place, length)
+            total = builder.fadd(total, code.total(value))
+        return total
+
+    return signature, codegen
+
+
+@intrinsic
+def extrapolate_row(typingctx, row, here, u, u_new, v_new, at, shift, theta, scale):  # type: ignore[no-untyped-def]
+    """``u_new ← here − shift``, ``v_new ← (u_new + theta · (u_new − u)) · scale`` for the row that begins at ``at``."""
+    signature = types.void(row, here, u, u_new, v_new, at, shift, theta, scale)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = _unpack(context, builder, signature, args, "row here u u_new v_new at shift theta scale")
+        code = _Code.of(context, builder, here.dtype)
+        for offset, length in _pieces(row, code):
+            there = builder.add(given["at"], code.constant(offset))
+            value = code.load(given["here"], code.constant(offset), length)
+            value = builder.fsub(value, code.spread(given["shift"], length))
+            change = builder.fsub(value, code.load(given["u"], there, length))
+            ahead = code.call("fma", code.spread(given["theta"], length), change, value)
+            code.store(builder.fmul(ahead, code.spread(given["scale"], length)), given["v_new"], there, length)
+            code.store(value, given["u_new"], there, length)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _pieces(row: Any, code: _Code) -> list[tuple[int, int]]:
+    """All registers of a row."""
+    return [piece for block in _blocks(row.dtype.fields["row"].type.shape[0], code.bits) for piece in block]
