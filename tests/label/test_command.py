@@ -1,3 +1,6 @@
+import contextlib
+import socket
+
 import numpy as np
 import pytest
 from label_projects import answer_truly, clouds, make_project, write_images
@@ -87,10 +90,25 @@ def test_the_server_listens_on_this_machine_alone():
     listener = _listen(None)
     assert listener.getsockname()[0] == "127.0.0.1"
     port = listener.getsockname()[1]
-    listener.listen()
     with pytest.raises(ValueError, match=f"'--port' must be a free port of this machine, got {port}"):
         _listen(port)
     listener.close()
+
+
+def test_pages_that_start_together_get_ports_of_their_own():
+    """A port that is bound and not yet listened on can be bound once more: each must listen before it is said free."""
+    with socket.socket() as early:
+        early.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        early.bind(("127.0.0.1", 0))
+        port = early.getsockname()[1]
+        with _listen(port):  # the first to listen has it, and who comes later finds it taken
+            with pytest.raises(ValueError, match="must be a free port"):
+                _listen(port)
+            with pytest.raises(OSError, match="in use"):
+                early.listen()
+    with contextlib.ExitStack() as stack:
+        together = [stack.enter_context(_listen(None)) for _ in range(3)]
+        assert len({listener.getsockname()[1] for listener in together}) == 3
 
 
 def labelled_project(tmp_path):

@@ -55,16 +55,18 @@ def serve(
 
 
 def _listen(port: int | None) -> socket.socket:
-    """A socket on the loopback address alone."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A socket that listens on the loopback address alone. It listens at once: with ``SO_REUSEADDR`` two commands that
+    start together may both bind the port, and it is the second one's ``listen`` that fails."""
     for wanted in (_PORT, 0) if port is None else (port,):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", wanted))
+            listener.listen()
             return listener
         except OSError as error:
+            listener.close()
             failure = error
-    listener.close()
     raise ValueError(f"'--port' must be a free port of this machine, got {port} ({failure.strerror})")
 
 
