@@ -89,6 +89,20 @@ def test_the_energy_of_a_backend_is_the_total_variation(name, seed):
     torch.testing.assert_close(make_backend(name, graph).own_energy(u), total_variation(u, graph), rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("num_classes", [1, 3, 10, 70])
+def test_the_energy_of_functions_in_single_precision_is_summed_in_double(name, num_classes):
+    """Neighbours of nearly equal value: in single precision their differences would have two digits."""
+    graph = random_graph(num_classes, num_nodes=40)
+    graph = graph.with_weight(graph.edge_weight.float())
+    noise = 1e-5 * torch.randn(40, num_classes, generator=torch.Generator().manual_seed(0))
+    u = graph.degree.unsqueeze(-1) * (1 + noise)
+    degree, (first, second) = graph.degree.double(), graph.edge_index
+    v = u.double() / degree.unsqueeze(-1)
+    expected = graph.edge_weight.double() @ (v[first] - v[second]).abs()
+    torch.testing.assert_close(make_backend(name, graph).own_energy(u), expected, rtol=1e-9, atol=0)
+
+
 @pytest.mark.parametrize("name", [*FAST, "reference"])
 def test_one_class_alone_is_the_binary_flow(name):
     graph, _ = clusters(1)

@@ -102,7 +102,7 @@ def _weighted_quantile(v: Tensor, mass: Tensor, level: Tensor, communicator: Com
         total = plain_sum(mass, communicator)
         return shared_quantile(v.unbind(1), [mass] * v.size(1), level.double() * total, communicator).view(1, -1)
     find = _selected_quantile if v.device.type == "cpu" and available("numba") else _sorted_quantile
-    return find(v.t().contiguous(), mass.contiguous(), level.double()).view(1, -1)
+    return find(v.t(), mass.contiguous(), level.double()).view(1, -1)
 
 
 def _sorted_quantile(rows: Tensor, mass: Tensor, level: Tensor) -> Tensor:
@@ -119,8 +119,8 @@ def _selected_quantile(rows: Tensor, mass: Tensor, level: Tensor) -> Tensor:
     from tg_crepe.energy.quantile_kernel import select_quantile
 
     wanted = (level * plain_sum(mass)).tolist()
-    # Adding zero makes one number of the two zeros.
-    bits = (rows + 0.0).view(torch.int32 if rows.dtype == torch.float32 else torch.int64).numpy()
+    ordered = rows.clone(memory_format=torch.contiguous_format).add_(0.0)  # zero makes one number of the two zeros
+    bits = ordered.view(torch.int32 if rows.dtype == torch.float32 else torch.int64).numpy()
     found, masses = np.empty(len(bits), dtype=bits.dtype), mass.numpy()
 
     def work(row: int) -> None:

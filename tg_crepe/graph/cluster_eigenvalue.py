@@ -68,33 +68,36 @@ def _krylov_estimate(graph: CanonicalGraph, index: int, block: Tensor, low: floa
     communicator = graph.communicator
     centre, radius = 1 - (low + 2) / 2, (2 - low) / 2
 
-    def damp(x: Tensor) -> Tensor:
-        before, now = x, matrix.addmm(x, x, beta=-centre / radius, alpha=1 / radius)
+    def damp(x: Tensor, image: Tensor) -> Tensor:
+        before, now = x, image.sub_(x, alpha=centre).div_(radius)
         for _ in range(_DEGREE - 1):
             following = matrix.addmm(before, now, beta=-1, alpha=2 / radius)
             before, now = now, following.sub_(now, alpha=2 * centre / radius)
         return now
 
-    # One piece of memory for the whole basis: many small ones would stay with the process after they are freed.
+    # One piece of memory for the whole basis, a row per vector: all of it is one factor of a product, and many small
+    # pieces would stay with the process after they are freed.
     rounds = min(-(-(_DIMENSIONS + 2 * block.size(1)) // block.size(1)), _BLOCKS)
-    store = block.new_empty(rounds, *block.shape)
-    basis: list[Tensor] = []
+    store = block.new_empty(rounds * block.size(1), block.size(0))
+    starts = [0]  # where the blocks begin, and the next one
     labelled = (block != 0).any(dim=1)
     root = graph.degree[labelled].double().sqrt().unsqueeze(-1)
     volume = float(plain_sum(graph.degree, communicator))
     at_labels = root.new_zeros(root.size(0), 0)
     projected = block.new_zeros(0, 0, dtype=torch.float64)
-    newest, now = block, (math.inf, math.inf)
-    for place in store:
-        newest = _new_directions(project(damp(newest) if basis else newest), basis, communicator)
+    newest, image, now = block, block, (math.inf, math.inf)
+    for number in range(rounds):
+        start = starts[-1]
+        newest = project(damp(newest, image) if number else newest)
+        newest = _new_directions(newest, store[:start], starts[max(0, number - 2)], communicator)
         if newest.size(1) == 0:
             break
-        newest = place[:, : newest.size(1)].copy_(newest)
-        basis.append(newest)
+        starts.append(start + newest.size(1))
+        store[start : starts[-1]] = newest.t()
         at_labels = torch.cat([at_labels, newest[labelled].double() / root], dim=1)
-        # The image of the basis is not kept: its products with the old blocks are those of the new ones, transposed.
+        # Only the newest image is kept: its products with the old blocks are those of theirs with the newest block.
         image = matrix @ newest
-        column = communicator.sum(torch.cat([(old.t() @ image).double() for old in basis]))
+        column = communicator.sum((store[: starts[-1]] @ image).double())
         known = projected.size(0)
         projected = torch.nn.functional.pad(projected, (0, newest.size(1), 0, newest.size(1)))
         projected[:, known:], projected[known:, :known] = column, column[:known].t()
@@ -128,15 +131,16 @@ def _counted(value: Tensor, part: Tensor, index: int) -> float:
     return float(value[at - 1] ** (1 - share) * value[at] ** share)
 
 
-def _new_directions(x: Tensor, basis: list[Tensor], communicator: Communicator) -> Tensor:
-    """Orthonormal columns that span what ``x`` adds to the blocks of ``basis``, by products of thin matrices alone."""
+def _new_directions(x: Tensor, basis: Tensor, near: int, communicator: Communicator) -> Tensor:
+    """Orthonormal columns that span what ``x`` adds to the rows of ``basis``, by products of thin matrices alone.
+
+    The matrix is symmetric: but for rounding, ``x`` has a part in the last two blocks alone, the rows from ``near`` on.
+    """
     # What is this small beside x itself is rounding, with the kernel in it: the basis spans all that there is.
     least = (1000 * torch.finfo(x.dtype).eps) ** 2 * float(inner(x, x, communicator))
-    for _ in range(2):  # the second round removes what rounding left of the first
-        # All blocks against the same x: one message between processes, where one block after the other takes many.
-        if basis:
-            for block, share in zip(basis, communicator.sums(*[block.t() @ x for block in basis]), strict=True):
-                x = torch.addmm(x, block, share, alpha=-1)
+    for known in (basis[near:], basis):  # the second round removes what rounding left of the first
+        if known.size(0):
+            x = torch.addmm(x, known.t(), communicator.sum(known @ x), alpha=-1)
         size, turn = torch.linalg.eigh(communicator.sum((x.t() @ x).double()))
         keep = size > (1e-6 * size[-1:]).clamp(min=max(least, 1e-36))
         x, least = x @ (turn[:, keep] / size[keep].sqrt()).to(x.dtype), 0.0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class LabelTask:
         """The number of nodes of which it is known whether they are of a class, of shape :obj:`[num_classes]`."""
         return self.graph.communicator.sum((self.sign != 0).sum(dim=0))
 
-    @property
+    @cached_property
     def labelled(self) -> Tensor:
         """Which nodes have a known entry, bool of shape :obj:`[num_nodes]`."""
         return (self.sign != 0).any(dim=1)

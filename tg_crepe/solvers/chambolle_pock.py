@@ -25,11 +25,13 @@ class PrimalDualState:
         u_bar (torch.Tensor): Its extrapolation, of the same shape, in the form that the backend keeps.
         dual (torch.Tensor): :math:`\|\mathbf{z}\|_\infty \leq 1`, one value per edge and class, in the layout of the
             backend that made it.
+        spare (tuple, optional): Memory that the backend may write the next iterate to. (default: :obj:`None`)
     """
 
     u: Tensor
     u_bar: Tensor
     dual: Tensor
+    spare: tuple[Tensor, Tensor] | None = None
 
 
 class Backend(Protocol):

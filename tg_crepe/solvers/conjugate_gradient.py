@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_count, check_positive
+from tg_crepe._memory import give_back
 from tg_crepe._optional import available
 from tg_crepe._threads import for_each_chunk, row_ranges
 from tg_crepe.graph.communicator import ALONE, Communicator
@@ -100,6 +101,8 @@ def conjugate_gradient(
         residual = torch.where(active, square.sqrt() / safe_size, residual)
         active = active & (residual > tol)
         iterations += 1
+    del p, r
+    give_back(x.nbytes)
     return CGResult(x, residual, iterations, "step_limit" if bool(active.any()) else "converged")
 
 

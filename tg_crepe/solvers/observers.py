@@ -36,8 +36,9 @@ class FlowState:
         change (float): The distance to the iterate before.
         degree_part (torch.Tensor): :math:`\langle d, u^l \rangle` of every class.
         absolute (float): :math:`\|\mathbf{u}\|_1`.
-        u_half (torch.Tensor): The iterate before it was scaled to unit norm.
-        half_norm (torch.Tensor): Its norm.
+        half_norm (torch.Tensor): The norm of :math:`\mathbf{u}_{k-1/2}`, the iterate before it was scaled.
+        violation (torch.Tensor): How far that one is from coupled classes and from the margins at most
+            (:func:`largest_violation`), of shape :obj:`[2]`.
         constraint (Constraint): The set :math:`C` that it lies in, with the margin of this step.
         gap (float): The duality gap of the inner problem.
         inner_iterations (int): The iterations that it took.
@@ -60,8 +61,8 @@ class FlowState:
     change: float
     degree_part: Tensor
     absolute: float
-    u_half: Tensor
     half_norm: Tensor
+    violation: Tensor
     constraint: Constraint
     gap: float = float("nan")
     inner_iterations: int = 0
@@ -136,7 +137,7 @@ class TraceRecorder(FlowObserver):
 
     def on_step(self, state: FlowState) -> None:
         """The row of a step."""
-        coupling, margin = largest_violation(state.constraint, state.u_half, state.graph.communicator)
+        coupling, margin = state.violation
         state.trace.append(
             step=state.step,
             energy=state.energy,

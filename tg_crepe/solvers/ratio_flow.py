@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tg_crepe._checks import check_choice, check_count, check_positive
+from tg_crepe._memory import give_back
 from tg_crepe.energy.constraint import Constraint
 from tg_crepe.energy.dirichlet import ratio
 from tg_crepe.energy.normaliser import Normaliser, along_degree, get_normaliser
@@ -200,7 +201,8 @@ class RatioFlow:
         energy = communicator.sum(backend.own_energy(u))
         state = self._evaluate(graph, backend, u, u, energy, constraint, push)
         here = constraint.at(self.eps * self._unit(state))
-        return replace(state, dual=dual, constraint=here, status=self._end_status(0))
+        violation = largest_violation(here, u, communicator)
+        return replace(state, dual=dual, constraint=here, violation=violation, status=self._end_status(0))
 
     def _resume(
         self, kept: FlowCheckpoint, graph: CanonicalGraph, constraint: Constraint, push: OptTensor
@@ -237,10 +239,12 @@ class RatioFlow:
         """The state after one outer step, or the same one with the status that ends the flow."""
         graph, communicator, u, scale = state.graph, state.graph.communicator, state.u, self._unit(state)
         here = constraint.at(self.eps * scale)
+        give_back(u.nbytes)
         if self._has_vanished(state) and float(largest_violation(here, u, communicator)[1]) == 0:
             return replace(state, status="converged")
         problem = InnerProblem(u, state.linear, self._schedule[state.step] * scale, here, communicator)
         u_half, dual, certificate, iterations, accepted = self._solve_step(problem, state)
+        give_back(u.nbytes)
         if not accepted and getattr(state.backend, "short", False):
             # Steps so long that an iteration moves the dual by less than its unit: from here on in full precision.
             short, backend = state.backend, make_backend(self.backend, graph)
@@ -252,7 +256,7 @@ class RatioFlow:
             # No better point within the gap: the last one is where the flow ends, as far as the solve can tell.
             ended: Status = "converged" if gap <= _END_GAP * float(state.energy.sum()) else "stalled"
             return replace(state, dual=dual, status=ended)
-        size = norm(u_half, communicator)
+        size, violation = norm(u_half, communicator), largest_violation(here, u_half, communicator)
         energy = certificate.energy / size  # J is one-homogeneous
         following = self._evaluate(graph, state.backend, u_half / size.to(u.dtype), u, energy, here, push)
         decrease = float((following.norm * (state.ratio - following.ratio)).sum())
@@ -263,8 +267,8 @@ class RatioFlow:
             step=state.step + 1,
             progress=self._progress(state.step + 1),
             dual=dual,
-            u_half=u_half,
             half_norm=size,
+            violation=violation,
             gap=gap,
             inner_iterations=iterations,
             moved=moved,
@@ -326,8 +330,8 @@ class RatioFlow:
             change=float(distance.sqrt()),
             degree_part=along,
             absolute=float(absolute),
-            u_half=u,
             half_norm=energy.new_ones(()),
+            violation=energy.new_zeros(2),
             constraint=constraint,
         )
 
@@ -340,10 +344,12 @@ class RatioFlow:
         distance, push, energies = problem.communicator.sums(*problem.own_terms(before), backend.own_energy(before))
         accept_below = float(problem.smooth_part(distance, push) + energies.sum()) + noise
         gap_tol = math.inf if self.gap_tol is None else max(self.gap_tol * energy, noise)
+        first = backend.start(before, state.dual)
+        del before  # the backend has its own
         solved, certificate, iterations = solve_inner(
             problem,
             backend,
-            backend.start(before, state.dual),
+            first,
             accept_below,
             gap_tol,
             self.inner_iterations,

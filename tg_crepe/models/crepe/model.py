@@ -137,8 +137,8 @@ class CrepePropagation(EnergyModel):
             weight = weigh_rates(held)
             held, factor = held.mixed(weight), self.raised(weight)
             rate, clock = rate * factor, clock * factor
-        diffused = self.start(task, rate, held)
-        start = diffused
+        diffused, continues = self.start(task, rate, held), self._leaves_continuation(task)
+        start = diffused = diffused if continues else replace(diffused, diffused=None)
         if task.u0 is not None:
             start = replace(start, u=feasible_start(task.u0, start.graph, task.multi_label))
         run = partial(self._run, task, clock)
@@ -148,7 +148,7 @@ class CrepePropagation(EnergyModel):
         forget = start.graph.forget_matrices if start.graph is not task.graph and not task.keep else None
         if forget is not None:
             forget()
-        last = LastStep(self.recipe.steps) if self._leaves_continuation(task) else None
+        last = LastStep(self.recipe.steps) if continues else None
         flow = self._run(task if last is None else replace(task, observers=(*task.observers, last)), clock, start)
         solution = flow
         if task.u0 is None and self._volume_name != "uniform":

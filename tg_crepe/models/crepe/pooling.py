@@ -95,7 +95,7 @@ def pool_opinions(
     """
     free, communicator = ~task.labelled, task.graph.communicator
     assert start.support is not None  # the first start by diffusion has it
-    near = solve_wnll(task, _TOL).score.double()
+    near = solve_wnll(task, _TOL).score
     doubt = 0.5 * (own_doubt(start.support, task) + _differing(solution.score, near, task))
     others = [] if task.evidence is None else [task.evidence]
     prior_exponent, prior_labels = _HELD if task.hold_evidence else _SPREAD if task.spread_evidence else _ALONE
@@ -134,7 +134,7 @@ def pool_opinions(
     if trusted.worth is not None:
         doubt = doubt_of(trust[0] * flow_opinion(start_score, start_scale))
         trust = torch.cat([torch.ones_like(trust[:1]), trust[1:]])
-    around = by_rows(log_opinion, near).mul_(trust[1])
+    around = by_rows(lambda rows: log_opinion(rows.double()), near).mul_(trust[1])
     if outvote:
         around[~free] = 0
     for opinion, exponent in zip(others, trust[2:], strict=True):

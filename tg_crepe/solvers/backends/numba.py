@@ -15,6 +15,7 @@ from tg_crepe._optional import require
 from tg_crepe.energy.constraint import Constraint, Coupling, IndependentLabels, KnownValues, LabelCoupling
 from tg_crepe.energy.gradient import dual_step
 from tg_crepe.graph.canonical import CanonicalGraph
+from tg_crepe.graph.reductions import flat
 from tg_crepe.solvers.chambolle_pock import PrimalDualState
 from tg_crepe.solvers.kernels import COUNTS
 from tg_crepe.solvers.problem import Certificate, InnerProblem
@@ -65,7 +66,6 @@ class NumbaBackend:
         self.num_inner = len(before) - 1
         self.chunks = before + after[1:]
         self._prepared: tuple[InnerProblem, dict[str, Any]] | None = None
-        self._spare: tuple[Tensor, Tensor] | None = None
 
     def start(self, u: Tensor, dual: OptTensor = None) -> PrimalDualState:
         """The state at ``u``, with a zero dual unless one of an earlier state is given, which it takes over."""
@@ -79,7 +79,7 @@ class NumbaBackend:
 
     def restart(self, state: PrimalDualState) -> PrimalDualState:
         """The same point and dual without momentum."""
-        return PrimalDualState(state.u, self._scaled(state.u), state.dual)
+        return PrimalDualState(state.u, self._scaled(state.u), state.dual, state.spare)
 
     def _scaled(self, u: Tensor) -> Tensor:
         """Own rows, and room for those of the halo, which every iteration fetches."""
@@ -102,9 +102,7 @@ class NumbaBackend:
 
         fixed = self._prepare(problem)
         number = state.u.numpy().dtype.type
-        if self._spare is None or self._spare[0].shape != state.u.shape:
-            self._spare = (torch.empty_like(state.u), torch.empty_like(state.u_bar))
-        u_new, v_new = self._spare
+        u_new, v_new = state.spare or (torch.empty_like(state.u), torch.empty_like(state.u_bar))
         shrink = 1 / (1 + rho / problem.time_step)
         scalars = [number(x) for x in (1 / state.u.size(1), rho, 1 / rho, theta, shrink)]
         arrays = (
@@ -123,8 +121,7 @@ class NumbaBackend:
             for_each_chunk(work, self.num_inner)
             halo.wait()
             for_each_chunk(lambda chunk: work(self.num_inner + chunk), len(self.chunks) - 1 - self.num_inner)
-        self._spare = (state.u, state.u_bar)
-        return PrimalDualState(u_new, v_new, state.dual)
+        return PrimalDualState(u_new, v_new, state.dual, (state.u, state.u_bar))
 
     def own_energy(self, u: Tensor) -> Tensor:
         """What this process has of the energy of every class, in double precision, of shape :obj:`[num_classes]`."""
@@ -132,14 +129,13 @@ class NumbaBackend:
         from tg_crepe.solvers.kernels import primal_dual
         from tg_crepe.solvers.kernels.vector import row_type
 
-        near = self.graph.communicator.halo(u)
-        v = near.to(torch.float64, copy=True).div_(self.divisor.double().unsqueeze(-1)).view(-1).numpy()
+        near, scale = flat(self.graph.communicator.halo(u)), (1 / self.divisor.double()).numpy()
         total = np.zeros((len(self.chunks) - 1, u.size(1)))
-        row = row_type(u.size(1), v.dtype)
+        row = row_type(u.size(1), total.dtype)
 
         def work(chunk: int) -> None:
             first, last = self.chunks[chunk], self.chunks[chunk + 1]
-            primal_dual.energy(row, first, last, self.ptr, self.col, self.weight, v, total[chunk])
+            primal_dual.energy(row, first, last, self.ptr, self.col, self.weight, near, scale, total[chunk])
 
         for_each_chunk(work, len(self.chunks) - 1)
         return torch.from_numpy(total.sum(axis=0) / 2)  # edges are met from both ends

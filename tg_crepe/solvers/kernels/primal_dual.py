@@ -75,12 +75,13 @@ def iterate(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def energy(row, first, last, ptr, col, weight, v, total):  # type: ignore[no-untyped-def]
-    """Adds Σ w |v_i − v_j| over the edges of the nodes, in both directions, to ``total`` [L]; ``v`` is s · u, flat."""
+def energy(row, first, last, ptr, col, weight, u, scale, total):  # type: ignore[no-untyped-def]
+    """Adds Σ w |s_i u_i − s_j u_j| over the edges of the nodes, in both directions, to ``total`` [L], in double
+    precision, as ``scale`` (s) is; ``u`` is flat."""
     num_classes = total.shape[0]
-    here = np.empty(num_classes, dtype=v.dtype)
+    here = np.empty(num_classes)
     for i in range(first, last):
-        variation(row, v, col, weight, ptr[i], ptr[i + 1], i, here)
+        variation(row, u, scale, col, weight, ptr[i], ptr[i + 1], i, here)
         for c in range(num_classes):
             total[c] += here[c]
 

@@ -149,19 +149,24 @@ def _write_sums(
     arrays: dict[str, Any],
     prepare: Callable[[Any], Any],
     term: Callable[..., Any],
+    load: Callable[[Any, Any, int], Any] | None = None,
 ) -> None:
     """Emits ``total ← Σ_e term(v_i − v_j)`` over the edges ``start`` to ``end`` of a node, block by block of registers.
 
     ``prepare(edge)`` emits what is common to the registers of an edge, ``term(common, position, difference, sum)`` the
     new sum of one of them; ``position`` is where its numbers stand in an array with a row per edge. Without ``v`` there
-    is no difference, but a vector of zeros.
+    is no difference, but a vector of zeros. ``load(node, position, length)`` emits what is taken for the numbers of
+    ``v`` from a position on, those themselves if it is not given.
     """
     builder, width = code.builder, code.constant(row.dtype.fields["row"].type.shape[0])
     v, total = arrays.get("v"), arrays["total"]
     here = None if v is None else builder.mul(arrays["node"], width)
+    read = load or (lambda node, position, length: code.load(v, position, length))
     for lanes in _blocks(width.constant, code.bits):
         mine = [
-            code.fill(0.0, length) if v is None else code.load(v, builder.add(here, code.constant(offset)), length)
+            code.fill(0.0, length)
+            if v is None
+            else read(arrays["node"], builder.add(here, code.constant(offset)), length)
             for offset, length in lanes
         ]
         entry = builder.block
@@ -176,11 +181,12 @@ def _write_sums(
         builder.cbranch(builder.icmp_signed("<", edge, arrays["end"]), body, done)
 
         builder.position_at_end(body)
-        there = None if v is None else builder.mul(builder.sext(code.scalar(arrays["col"], edge), _INT), width)
+        other = None if v is None else builder.sext(code.scalar(arrays["col"], edge), _INT)
+        there = None if v is None else builder.mul(other, width)
         common, first = prepare(edge), builder.mul(edge, width)
         for own, value, (offset, length) in zip(mine, sums, lanes, strict=True):
             place = code.constant(offset)
-            difference = own if v is None else builder.fsub(own, code.load(v, builder.add(there, place), length))
+            difference = own if v is None else builder.fsub(own, read(other, builder.add(there, place), length))
             value.add_incoming(term(common, builder.add(first, place), difference, value), body)
         edge.add_incoming(builder.add(edge, code.constant(1)), body)
         builder.branch(head)
@@ -230,13 +236,20 @@ def dual_step(typingctx, row, dual, v, col, weight, reach, start, end, node, ste
 
 
 @intrinsic
-def variation(typingctx, row, v, col, weight, start, end, node, total):  # type: ignore[no-untyped-def]
-    """Writes Σ_e w_e |v_i − v_j| over the edges ``start`` to ``end`` of a node to ``total``."""
-    signature = types.void(row, v, col, weight, start, end, node, total)
+def variation(typingctx, row, v, scale, col, weight, start, end, node, total):  # type: ignore[no-untyped-def]
+    """Writes Σ_e w_e |s_i v_i − s_j v_j| over the edges ``start`` to ``end`` of a node to ``total``, in the precision
+    of ``scale`` (s), whatever that of ``v``: no copy of it is made."""
+    signature = types.void(row, v, scale, col, weight, start, end, node, total)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = _unpack(context, builder, signature, args, "row v col weight start end node total")
-        code = _Code.of(context, builder, v.dtype)
+        given = _unpack(context, builder, signature, args, "row v scale col weight start end node total")
+        code, stored = _Code.of(context, builder, scale.dtype), _Code.of(context, builder, v.dtype)
+
+        def load(node: Any, position: Any, length: int) -> Any:
+            value = stored.load(given["v"], position, length)
+            if stored.type != code.type:
+                value = builder.fpext(value, ir.VectorType(code.type, length))
+            return builder.fmul(value, code.spread(code.scalar(given["scale"], node), length))
 
         def prepare(edge: Any) -> Any:
             w = code.scalar(given["weight"], edge)
@@ -245,7 +258,7 @@ def variation(typingctx, row, v, col, weight, start, end, node, total):  # type:
         def term(w: Any, position: Any, difference: Any, total: Any) -> Any:
             return code.call("fma", code.spread(w, difference.type.count), code.call("fabs", difference), total)
 
-        _write_sums(code, row, given, prepare, term)
+        _write_sums(code, row, given, prepare, term, load)
         return context.get_dummy_value()
 
     return signature, codegen
