@@ -39,9 +39,10 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
     r"""About the :math:`k` nearest other rows of every row of ``x``, with a recall that is measured.
 
     The rows are divided into :math:`2 \sqrt{N}` cells by k-means. With faiss on a CPU these are its inverted lists, and
-    every row is searched in the :math:`p` whose centres are nearest to it. Elsewhere every cell is searched against the
-    first :math:`p` cells of its own list, which is ordered by how often its rows have the other centre among their
-    nearest, one matrix product a cell. The candidates are ranked in double precision as in the exact search.
+    every row is searched in the :math:`p` whose centres are nearest to it, among codes where these hold many rows
+    (:class:`~tg_crepe.graph.compressed_lists.CompressedLists`). Elsewhere every cell is searched against the first
+    :math:`p` cells of its own list, which is ordered by how often its rows have the other centre among their nearest,
+    one matrix product per cell. The candidates are ranked in double precision as in the exact search.
 
     The exact neighbours of two random samples of 1,000 rows are searched as well. The first sample chooses the
     smallest :math:`p` that misses at most half of what may be missed. On the second the recall is measured,
@@ -71,7 +72,7 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
         cells = InvertedLists(points, k)
     else:
         cells = _Cells(points, k, memory_budget, generator)
-    probes = cells.probes(sample[:chosen], true_neighbor[:chosen], 1 - (1 - recall) / 2)
+    probes = cells.probes(sample[:chosen], true_neighbor[:chosen], recall)
     pairs = cells.share_of_pairs(probes)
     if pairs > cells.most_pairs:
         note = f"a recall of {recall:g} would take {pairs:.0%} of all pairs, which saves no time"
@@ -161,12 +162,12 @@ class _Cells:
     def probes(self, rows: Tensor, neighbor: Tensor, recall: float) -> Tensor:
         """How many cells of its list each cell must look through, of shape :obj:`[num_cells]`.
 
-        The same number finds the wanted share of the true neighbours of the given rows; a cell takes more where they
-        would not hold enough candidates.
+        The same number misses at most half of what may be missed of the true neighbours of the given rows; a cell takes
+        more where they would not hold enough candidates.
         """
         place = self.order.argsort(dim=1)
         needed = place[self.cell[rows].unsqueeze(1), self.cell[neighbor]].view(-1).sort()[0]
-        common = needed[max(0, math.ceil(recall * needed.numel()) - 1)] + 1
+        common = needed[max(0, math.ceil((1 - (1 - recall) / 2) * needed.numel()) - 1)] + 1
         return torch.maximum(common, (self.total < self.count).sum(dim=1) + 1)
 
     def share_of_pairs(self, probes: Tensor) -> float:

@@ -20,7 +20,7 @@ SPARE = 8
 _CACHE = 4
 
 #: Candidates up to which a row is ranked by compiled code, which inserts one after the other, and rows a thread takes.
-_COMPILED, _ROWS = 128, 512
+_COMPILED, _ROWS = 1024, 512
 
 #: Answers (indices, squared distances), ascending, both of shape [rows, count], for the given query rows.
 Search = Callable[[Tensor, int], tuple[Tensor, Tensor]]

@@ -11,9 +11,11 @@ def rank_rows(first, last, exact, rows, found, rough, neighbor, squared, error):
     """For the queries ``first`` to ``last``: the nearest of ``found`` [n, c] by (squared distance, index) to
     ``neighbor`` and ``squared`` [n, k], the row itself left out, and the largest error of ``rough`` to ``error``."""
     count, width, features = found.shape[1], neighbor.shape[1], exact.shape[1]
-    value, index = np.empty(count), np.empty(count, dtype=np.int64)
+    value, index = np.empty(width), np.empty(width, dtype=np.int64)
     for place in range(first, last):
         own, worst = rows[place], 0.0
+        value[:] = np.inf
+        index[:] = exact.shape[0]
         for c in range(count):
             other, total = found[place, c], 0.0
             for f in range(features):
@@ -21,12 +23,13 @@ def rank_rows(first, last, exact, rows, found, rough, neighbor, squared, error):
                 total += difference * difference
             worst = max(worst, abs(rough[place, c] - total))
             if other == own:
-                total = np.inf
-            at = c  # candidates come nearly in order, so that an insertion moves little
+                continue
+            at = width  # candidates come nearly in order, so that an insertion moves little
             while at > 0 and (value[at - 1] > total or (value[at - 1] == total and index[at - 1] > other)):
-                value[at], index[at] = value[at - 1], index[at - 1]
                 at -= 1
-            value[at], index[at] = total, other
+                if at + 1 < width:
+                    value[at + 1], index[at + 1] = value[at], index[at]
+            if at < width:
+                value[at], index[at] = total, other
         error[place] = worst
-        for c in range(width):
-            neighbor[place, c], squared[place, c] = index[c], value[c]
+        neighbor[place], squared[place] = index, value
