@@ -14,7 +14,7 @@ ROOT = Path(tg_crepe.__file__).parent
 #: From left to right. A name in the same row as another may not be imported by it either.
 LAYERS = (
     ("_unfinished",),
-    ("typing", "warnings", "_checks", "_files", "_html", "_optional", "_threads", "_waiting"),
+    ("typing", "warnings", "_checks", "_files", "_html", "_optional", "_memory", "_threads", "_waiting"),
     ("_labels",),
     ("graph",),
     ("energy",),
