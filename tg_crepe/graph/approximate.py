@@ -72,7 +72,7 @@ def approximate_neighbors(x: Tensor, k: int, recall: float, memory_budget: float
         cells = InvertedLists(points, k)
     else:
         cells = _Cells(points, k, memory_budget, generator)
-    probes = cells.probes(sample[:chosen], true_neighbor[:chosen], recall)
+    probes = cells.probes(sample[:chosen], true_neighbor[:chosen], 1 - (1 - recall) / 2)
     pairs = cells.share_of_pairs(probes)
     if pairs > cells.most_pairs:
         note = f"a recall of {recall:g} would take {pairs:.0%} of all pairs, which saves no time"
@@ -162,12 +162,12 @@ class _Cells:
     def probes(self, rows: Tensor, neighbor: Tensor, recall: float) -> Tensor:
         """How many cells of its list each cell must look through, of shape :obj:`[num_cells]`.
 
-        The same number misses at most half of what may be missed of the true neighbours of the given rows; a cell takes
-        more where they would not hold enough candidates.
+        The same number finds the wanted share of the true neighbours of the given rows; a cell takes more where they
+        would not hold enough candidates.
         """
         place = self.order.argsort(dim=1)
         needed = place[self.cell[rows].unsqueeze(1), self.cell[neighbor]].view(-1).sort()[0]
-        common = needed[max(0, math.ceil((1 - (1 - recall) / 2) * needed.numel()) - 1)] + 1
+        common = needed[max(0, math.ceil(recall * needed.numel()) - 1)] + 1
         return torch.maximum(common, (self.total < self.count).sum(dim=1) + 1)
 
     def share_of_pairs(self, probes: Tensor) -> float:

@@ -57,14 +57,13 @@ class InvertedLists:
         self.size = np.bincount(self.list, minlength=num_lists)
 
     def probes(self, rows: Tensor, neighbor: Tensor, recall: float) -> int:
-        """How many lists find the wanted share of the true neighbours of the given rows: they miss half of what may be
-        missed at most."""
+        """How many lists find the wanted share of the true neighbours of the given rows."""
         order = self.centres.search(self.points[rows.numpy()], self.index.nlist)[1]
         place = np.empty_like(order)
         np.put_along_axis(place, order, np.arange(self.index.nlist)[None, :], axis=1)
         needed = np.sort(np.take_along_axis(place, self.list[neighbor.numpy()], axis=1), axis=None)
         self._sample = self.size[order]
-        probes = int(needed[max(0, math.ceil((1 - (1 - recall) / 2) * needed.size) - 1)]) + 1
+        probes = int(needed[max(0, math.ceil(recall * needed.size) - 1)]) + 1
         self._choose_index(rows.numpy(), neighbor.numpy(), probes, recall)
         return probes
 
@@ -73,13 +72,14 @@ class InvertedLists:
         return float(self._sample[:, :probes].sum(axis=1).mean()) / len(self.points)
 
     def _choose_index(self, rows: np.ndarray, neighbor: np.ndarray, probes: int, recall: float) -> None:
-        """Compresses the rows where that saves time and the candidates hold enough of the neighbours of some rows."""
+        """Compresses the rows where that saves time and the candidates miss at most half as many again of the
+        neighbours of some rows as the lists may."""
         number, share = len(self.points), self.share_of_pairs(probes)
         bearable = (6 * _MOST_PAIRS - _RANKING / number) / _CODE
         pays = share * number >= _COMPRESSED_FROM and share <= bearable
         if pays and self.points.shape[1] >= _MANY_FEATURES:
             codes = CompressedLists(self.centres, self.points, self.list)
-            enough = codes.enough(rows, neighbor, probes, self.count, 1 - 0.75 * (1 - recall))
+            enough = codes.enough(rows, neighbor, probes, self.count, 1 - 1.5 * (1 - recall))
             if enough is not None:
                 self.index, self.count, self.most_pairs = codes.index, enough, bearable
 
